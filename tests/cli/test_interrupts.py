@@ -24,7 +24,7 @@ run.wait_for_completion(show_output=True)
 """
 CAUGHT = """
 from azureml.exceptions import ExperimentExecutionException
-from azureml.core._interruption import interrupted
+from azureml.core._run_status import interrupted
 for kind in (KeyboardInterrupt, ExperimentExecutionException):
     try:
         raise interrupted("r")

@@ -152,10 +152,10 @@ class Stage:
         here = Site("local", engine, pool, "http://here", Disk.SERVICE)
         queueing = Site("queue", self.queue, QueuePool(), "http://far", queues_itself=True)
         sites = PlayedSites(here, Site("far", self.far, pool, "http://far"), queueing)
-        around = Surroundings(
+        dependencies = Surroundings(
             assets=self.stores.assets,
             files=self.stores.files,
-            places=Places(self.stores.assets, sites),
+            clusters=Places(self.stores.assets, sites),
             tokens=Tokens("secret"),
             environments=self._environments(runs),
             refuses_missing_gpus=self.refuses_missing_gpus,
@@ -174,7 +174,7 @@ class Stage:
             home=self._folder,
             cpus=2,
         )
-        self.controller = Controller(tools, stores.parts, around, access)
+        self.controller = Controller(tools, stores.parts, dependencies, access)
         notifier.on_end(self.controller.kinds.child_ended)
 
     def _environments(self, runs: RunStore) -> LaunchEnvironments:

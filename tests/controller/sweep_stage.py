@@ -30,7 +30,7 @@ class SweepStage(Stage):
             "runyard": {"cancel_grace_seconds": 0, "sweep": a_sweep(**asked)},
         }
         self.stores.runs.create(a_run(sweep_id, type=SWEEP_TYPE, target=target, definition=definition))
-        self.controller.look()
+        self.controller.reconcile()
         return self.get(sweep_id)
 
     @property
@@ -65,7 +65,7 @@ class SweepStage(Stage):
 
     def turn(self) -> None:
         """The controller looks; then all that goes on ends as it was asked to."""
-        self.controller.look()
+        self.controller.reconcile()
         for child in self.children():
             if child.status is RunStatus.CANCEL_REQUESTED:
                 self.ended(child, "canceled")

@@ -38,7 +38,7 @@ def build_fails(stage: SweepStage, cause: str) -> None:
 def test_an_environment_that_cannot_be_made_is_tried_once_and_ends_the_sweep(stage: SweepStage) -> None:
     stage.submit(python=TO_BUILD, max_total_runs=20)
     build_fails(stage, "no_such_package")
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.statuses() == {_S.FAILED: 2}
     assert set(stage.starts()) == {"HD_s_0"}
     assert stage.sweep.status is _S.FAILED
@@ -52,7 +52,7 @@ def test_an_environment_that_cannot_be_made_is_tried_once_and_ends_the_sweep(sta
 def test_one_that_another_try_may_mend_ends_nothing_but_its_child(stage: SweepStage) -> None:
     stage.submit(python=TO_BUILD, max_total_runs=20)
     build_fails(stage, "network")
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.statuses() == {_S.FAILED: 1, _S.PREPARING: 2}
     assert stage.sweep.status is _S.RUNNING
 
@@ -62,9 +62,9 @@ def test_one_that_no_three_tries_in_a_row_mend_ends_the_sweep(stage: SweepStage)
     for _ in range(3):
         assert "No further children" not in stage.lines()
         build_fails(stage, "network")
-        stage.controller.look()
+        stage.controller.reconcile()
     build_fails(stage, "network")  # the one that had waited for the third
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.sweep.status is _S.FAILED
     assert stage.statuses() == {_S.FAILED: 4}
     assert "16 trials were not begun" in stage.sweep.error["error"]["message"]
@@ -74,10 +74,10 @@ def test_a_child_that_had_its_environment_gives_the_others_new_tries(stage: Swee
     stage.submit(python=TO_BUILD, max_total_runs=20)
     for _ in range(2):
         build_fails(stage, "network")
-        stage.controller.look()
+        stage.controller.reconcile()
     stage.failed(builder_of(stage), "ValueError: no")
     stage.controller.advance(SWEEP)
-    stage.controller.look()
+    stage.controller.reconcile()
     build_fails(stage, "network")
     assert "No further children" not in stage.lines()
 
@@ -88,10 +88,10 @@ def test_a_killed_service_knows_it_from_the_children(stage: SweepStage) -> None:
     stage.open()
     stage.ended(builder, "failed", error={"code": "UserError", "message": NO_XYZZY, "cause": "conflict"})
     stage.open()
-    stage.controller.look()
+    stage.controller.reconcile()
     assert len(stage.children()) == 2
     build_fails(stage, "conflict")
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.sweep.status is _S.FAILED
     assert "(as of HD_s_0)" in stage.sweep.error["error"]["message"]
 
@@ -100,7 +100,7 @@ def test_a_stranger_with_the_id_of_a_coming_child_fails_the_sweep_after_those_th
     stage.run(nodes=1, target="local", run_id="HD_s_2")
     stage.submit()
     stage.ended(stage.children()[0])
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.statuses() == {_S.COMPLETED: 1, _S.STARTING: 1}
     stage.play()
     assert stage.statuses() == {_S.COMPLETED: 2}

@@ -150,7 +150,7 @@ class TestHerd:
         stage.controller.report(
             OWNER, stage.get("run0").ticket, NodeReport.parse({"state": "ended", "outcome": outcome, "error": error})
         )
-        stage.controller.look()
+        stage.controller.reconcile()
         assert [bool(stage.get(name).ticket) for name in ("run1", "run2")] == [True, False]
         assert "run1" in stage.get("run2").message
 
@@ -204,11 +204,11 @@ class TestHerd:
     def test_a_new_service_has_them_find_one_another_again(self, stage):
         names = herd(stage, 3)
         stage.open()
-        stage.controller.look()
+        stage.controller.reconcile()
         builds = [stage.get(name).ticket for name in names[1:]]
         assert sorted(map(bool, builds)) == [False, True]
         prepared(stage, next(filter(None, builds)))
-        stage.controller.look()
+        stage.controller.reconcile()
         assert all(stage.get(name).status is not RunStatus.PREPARING for name in names[1:])
 
     def test_a_build_that_waited_ends_with_the_others(self, stage):

@@ -30,7 +30,7 @@ def test_every_node_gets_a_plan_with_names_addresses_and_one_secret(stage: Stage
     assert len({node.address for node in plan.nodes}) == 3
     assert len(plan.secret) == 64
     stage.open()
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.engine.plans["r1.1*3"] == plan
 
 

@@ -31,7 +31,7 @@ def test_all_are_handed_over_and_asked_for_in_one_question(stage: Stage):
     assert {run.status for run in runs} == {RunStatus.QUEUED}
     assert len(stage.queue.plans) == 45
     assert {stage.get(run.id).job_id for run in runs} == {f"job of {run.id}.1" for run in runs}
-    stage.controller.look()
+    stage.controller.reconcile()
     assert [len(asked) for asked in stage.queue.asked] == [45]
     assert set(stage.queue.asked[0]) == {f"job of {run.id}.1" for run in runs}
     assert {stage.get(run.id).attempt for run in runs} == {1}
@@ -43,7 +43,7 @@ def test_those_that_were_submitted_while_nobody_looked_go_together(stage: Stage)
     assert stage.queue.plans == {}
     assert stage.get("r3").message == "Not started yet. The cluster does not answer."
     stage.queue.is_away = False
-    stage.controller.look()
+    stage.controller.reconcile()
     assert {str(plan.attempt_id) for plan in stage.queue.plans.values()} == {"r1.1", "r2.1", "r3.1"}
     assert stage.get("r3").job_id == "job of r3.1"
 
@@ -69,7 +69,7 @@ def test_a_report_that_overtakes_the_others_is_taken(stage: Stage):
 def test_what_the_queue_says_is_the_message(stage: Stage):
     queued(stage, 1)
     stage.queue.phases["r1.1"] = [Observed(PartPhase.QUEUED, "Priority.")]
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get().message == "In the queue of 'batch': Priority."
 
 
@@ -79,10 +79,10 @@ def test_a_job_in_the_queue_is_canceled_there(stage: Stage):
     stage.controller.cancel(RunId("r1"))
     assert stage.get().status is RunStatus.CANCEL_REQUESTED
     stage.queue.is_away = False
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.queue.stops == [("r1.1", "canceled")]
     stage.queue.phases["r1.1"] = [GONE]
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get().status is RunStatus.CANCELED
     assert stage.get("r2").status is RunStatus.QUEUED
 
@@ -90,11 +90,11 @@ def test_a_job_in_the_queue_is_canceled_there(stage: Stage):
 def test_a_job_that_is_gone_from_the_queue_is_a_lost_attempt(stage: Stage):
     stage.run(1, target="batch", RUNYARD_MAX_ATTEMPTS="2")
     stage.queue.phases["r1.1"] = [GONE]
-    stage.controller.look()
+    stage.controller.reconcile()
     assert (stage.get().status, stage.get().attempt) == (RunStatus.QUEUED, 2)
     assert stage.get().job_id == "job of r1.2"
     stage.queue.phases["r1.2"] = [GONE]
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get().status is RunStatus.FAILED
     assert "The job was removed." in stage.get().error["error"]["message"]
 
@@ -102,12 +102,12 @@ def test_a_job_that_is_gone_from_the_queue_is_a_lost_attempt(stage: Stage):
 def test_a_service_that_begins_anew_asks_by_the_job_ids(stage: Stage):
     queued(stage, 2)
     stage.open()
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.queue.asked[-1] == ["job of r1.1", "job of r2.1"]
     assert len(stage.queue.plans) == 2
     stage.tell("running")
     stage.queue.phases["r1.1"] = [Observed(PartPhase.LOST)]
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.queue.recovered == [("r1.1", 0)]
 
 
@@ -117,7 +117,7 @@ def test_a_job_whose_id_was_never_stored_is_submitted_again(stage: Stage):
     assert ticket_of(stage.get()).job_id == ""
     del stage.queue.phases["r1.1"]
     stage.open()
-    stage.controller.look()
+    stage.controller.reconcile()
     assert (stage.get().job_id, stage.get().attempt) == ("job of r1.1", 1)
 
 

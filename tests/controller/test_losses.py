@@ -36,7 +36,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 def lose(stage: Stage, node: int, seen: Observed = GONE, ticket: str = TICKET) -> None:
     """The engine sees that of the node from now on, and the controller looks."""
     stage.engine.phases[ticket][node] = seen
-    stage.controller.look()
+    stage.controller.reconcile()
 
 
 def test_a_lost_supervisor_is_recovered_on_its_own_node(stage: Stage):
@@ -83,8 +83,8 @@ def test_a_run_all_of_whose_nodes_are_gone_ends(stage: Stage):
     stage.run()
     stage.all_running()
     stage.engine.phases[TICKET] = [GONE, GONE]
-    stage.controller.look()
-    stage.controller.look()
+    stage.controller.reconcile()
+    stage.controller.reconcile()
     assert stage.get().status is RunStatus.FAILED
 
 
@@ -114,11 +114,11 @@ def test_a_cancel_that_the_engine_did_not_hear_is_told_later(stage: Stage):
     stage.all_running()
     stage.engine.is_away = True
     stage.controller.cancel(stage.get().id)
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.engine.stops == []
     stage.engine.is_away = False
     for _ in range(2):
-        stage.controller.look()
+        stage.controller.reconcile()
     assert stage.engine.stops == [(TICKET, "canceled")]
 
 
@@ -127,11 +127,11 @@ def test_an_engine_that_does_not_answer_is_no_loss(stage: Stage):
     stage.all_running()
     stage.engine.is_away = True
     for _ in range(10):
-        stage.controller.look()
+        stage.controller.reconcile()
     run = stage.get()
     assert (run.status, run.message) == (RunStatus.RUNNING, "The cluster does not answer.")
     stage.engine.is_away = False
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get().message == ""
 
 
@@ -141,9 +141,9 @@ def test_a_cluster_elsewhere_that_is_away_at_the_start_is_asked_again(stage: Sta
     run = stage.run(target="far")
     assert run.status is RunStatus.STARTING
     assert run.message == "Not started yet. The cluster does not answer."
-    stage.controller.look()
+    stage.controller.reconcile()
     stage.far.is_away = False
-    stage.controller.look()
+    stage.controller.reconcile()
     [plan] = stage.far.plans.values()
     assert plan.attempt_id == "r1.1"
     assert plan.shares_files is False
@@ -170,14 +170,14 @@ def test_a_lost_node_is_followed_by_another_attempt_where_the_run_allows_it(stag
     assert (waiting.status, waiting.ticket, waiting.nodes) == (RunStatus.QUEUED, "", ())
     assert "attempt 2 of 2" in waiting.warnings[-1]
     assert "restart" in {event.kind for event in stage.stores.runs.events(waiting.id)}
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get().ticket == "r1.2"
     plan = stage.engine.plans["r1.2*2"]
     assert plan.restores_outputs
     assert plan.secret != stage.engine.plans[TICKET].secret
     stage.all_running(attempt="r1.2")
     stage.engine.phases["r1.2*2"][0] = GONE
-    stage.controller.look()
+    stage.controller.reconcile()
     stage.tell("ended", 1, attempt="r1.2", outcome="failed")
     run = stage.get()
     assert run.status is RunStatus.FAILED
@@ -192,7 +192,7 @@ def test_nothing_of_an_attempt_that_was_given_up_is_taken(stage: Stage):
     before = stage.get()
     assert stage.tell("ended", 1, outcome="completed")["cancel"] is True
     assert stage.get() == before
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.tell("running", 1)["cancel"] is True
     assert stage.get().status is RunStatus.STARTING
 
@@ -204,7 +204,7 @@ def test_the_log_of_a_second_attempt_goes_on_behind_the_first(stage: Stage):
     logs.append(OWNER, stage.get().id, LOG, 0, b"epoch 1\n")
     lose(stage, 1)
     stage.tell("ended", 0, outcome="failed")
-    stage.controller.look()
+    stage.controller.reconcile()
     node = node_of("r1.2")
     assert logs.sizes(node, node.run_id) == {LOG: 0}
     for _ in range(2):
@@ -227,8 +227,8 @@ def test_a_canceled_run_is_not_started_again(stage: Stage):
     stage.all_running()
     stage.controller.cancel(stage.get().id)
     stage.engine.phases[TICKET] = [GONE, GONE]
-    stage.controller.look()
-    stage.controller.look()
+    stage.controller.reconcile()
+    stage.controller.reconcile()
     assert stage.get().status is RunStatus.CANCELED
 
 
@@ -236,7 +236,7 @@ def test_a_run_on_one_node_is_started_again_too(stage: Stage):
     stage.run(nodes=1, RUNYARD_MAX_ATTEMPTS="2")
     stage.tell("running")
     lose(stage, 0, ticket="r1.1")
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.engine.plans["r1.2"].restores_outputs
     assert stage.get().status is RunStatus.STARTING
 
@@ -245,7 +245,7 @@ def test_a_supervisor_that_was_killed_counts_as_a_lost_node(stage: Stage):
     stage.run(nodes=1, target="local", RUNYARD_MAX_ATTEMPTS="2")
     stage.tell("running")
     stage.tell("ended", outcome="failed", lost=True, error={"code": "ServiceError", "message": "Killed."})
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get().ticket == "r1.2"
     assert "r1.2" in stage.engine.plans
 
@@ -254,7 +254,7 @@ def test_all_runs_without_a_cluster_are_started_again(stage: Stage):
     for name in ("r1", "r2"):
         stage.run(nodes=1, target="local", run_id=name, RUNYARD_MAX_ATTEMPTS="2")
         stage.tell("ended", attempt=f"{name}.1", outcome="failed", lost=True)
-    stage.controller.look()
+    stage.controller.reconcile()
     assert {"r1.2", "r2.2"} <= stage.engine.plans.keys()
 
 
@@ -266,7 +266,7 @@ def test_a_port_that_a_stranger_took_is_worth_two_more_tries(stage: Stage):
         stage.all_running(attempt=attempt)
         stage.tell("ended", 0, attempt=attempt, **taken)
         stage.tell("ended", 1, attempt=attempt, outcome="failed")
-        stage.controller.look()
+        stage.controller.reconcile()
     run = stage.get()
     assert run.status is RunStatus.FAILED
     assert run.exit_facts["restarts"] == {"port_taken": 2}
@@ -281,7 +281,7 @@ def test_an_environment_whose_node_is_gone_is_built_on_another(stage: Stage):
     stage.controller.advance(stage.get().id)
     assert stage.get().status is RunStatus.PREPARING
     stage.far.phases["r1.1"] = [GONE]
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get().ticket == "r1.2"
     assert stage.far.plans["r1.2"].kind == "prepare"
     assert stage.tell("prepared", attempt="r1.1")["cancel"] is True
@@ -291,24 +291,24 @@ def test_a_run_that_we_cannot_handle_keeps_no_other_from_going_on(stage: Stage) 
     for run_id, environment in (("bad", 5), ("good", {})):
         definition = {"target": "local", "script": "train.py", "environment": environment}
         stage.stores.runs.create(a_run(run_id, target="local", definition=definition, status=RunStatus.NOT_STARTED))
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get("good").status is not RunStatus.NOT_STARTED
 
 
 def test_the_controller_goes_on_after_a_mishap_that_it_could_not_even_print(stage: Stage, monkeypatch) -> None:
-    looks, looked_again = iter([1, 0]), threading.Event()
+    faults, reconciled_again = iter([1, 0]), threading.Event()
 
-    def look() -> None:
-        if next(looks, 0):
+    def reconcile() -> None:
+        if next(faults, 0):
             raise RuntimeError("no space for anything")
-        looked_again.set()
+        reconciled_again.set()
 
     monkeypatch.setattr(sys, "stderr", FullDisk())
-    monkeypatch.setattr(controller, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(stage.controller, "look", look)
+    monkeypatch.setattr(controller, "_RECONCILE_SECONDS", 0.01)
+    monkeypatch.setattr(stage.controller, "reconcile", reconcile)
     stage.controller.start()
     try:
-        assert looked_again.wait(20)
+        assert reconciled_again.wait(20)
     finally:
         stage.controller.stop()
 
@@ -316,6 +316,6 @@ def test_the_controller_goes_on_after_a_mishap_that_it_could_not_even_print(stag
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.CANCEL_REQUESTED])
 def test_a_run_of_a_kind_whose_package_was_removed_can_be_canceled(stage: Stage, status: RunStatus) -> None:
     stage.stores.runs.create(a_run("left", status, type="gone.kind"))
-    stage.controller.look()
+    stage.controller.reconcile()
     stage.controller.cancel(RunId("left"))
     assert stage.get("left").status is RunStatus.CANCELED

@@ -28,7 +28,7 @@ def test_a_long_queue_is_served_to_its_end_and_in_its_order(stage: Stage):
         stage.run(nodes=1, run_id=name)
     assert [stage.get(name).status for name in names] == [RunStatus.STARTING, *[RunStatus.QUEUED] * 44]
     stage.stores.assets.add("vision", AssetKind.COMPUTE, "gang", {"max_nodes": 44}, {})
-    stage.controller.look()
+    stage.controller.reconcile()
     assert [plan.run_id for plan in stage.engine.plans.values()] == names[:44]
     assert stage.get("r44").message.startswith("Waiting for 1 node of 'gang': 0 ready, 44 held by runs r0, ")
 
@@ -55,7 +55,7 @@ def test_a_cluster_that_is_gone_fails_all_that_wait_for_it(stage: Stage):
     for number in range(25):
         stage.run(nodes=1, run_id=f"r{number}")
     stage.stores.assets.delete("vision", AssetKind.COMPUTE, "gang")
-    stage.controller.look()
+    stage.controller.reconcile()
     assert {stage.get(f"r{number}").status for number in range(1, 25)} == {RunStatus.FAILED}
 
 
@@ -67,5 +67,5 @@ def test_idle_nodes_leave_down_to_the_minimum(stage: Stage):
         stage.tell("ended", attempt=f"{name}.1", outcome="completed")
     assert len(stage.stores.nodes.list("vision", "shrinks")) == 2
     stage.clock.advance(datetime.now(UTC) - stage.clock.now() + timedelta(hours=1))  # the store has a clock of its own
-    stage.controller.look()
+    stage.controller.reconcile()
     assert len(stage.stores.nodes.list("vision", "shrinks")) == 1

@@ -69,7 +69,7 @@ def test_a_sweep_that_is_called_off_leaves_no_child_running(tmp_path: Path) -> N
     def going_on(stage: SweepStage) -> None:
         stage.cluster("one", max_nodes=1)
         stage.submit(target="one", max_concurrent_runs=5)
-        stage.controller.look()
+        stage.controller.reconcile()
 
     def call_off(stage: SweepStage) -> None:
         stage.controller.cancel(SWEEP)

@@ -39,7 +39,7 @@ def test_as_many_children_as_may_go_on_are_started_at_once(stage: SweepStage) ->
 def test_a_free_slot_is_filled_and_the_sweep_ends_with_its_last_child(stage: SweepStage) -> None:
     stage.submit()
     stage.ended(stage.children()[1])
-    stage.controller.look()
+    stage.controller.reconcile()
     assert [child.status for child in stage.children()] == [_S.STARTING, _S.COMPLETED, _S.STARTING]
     stage.play()
     assert stage.statuses() == {_S.COMPLETED: 5}
@@ -62,7 +62,7 @@ def test_values_are_quoted_for_a_command_that_a_shell_reads(stage: SweepStage) -
     sweep = stage.submit(sampling=space, max_total_runs=1)
     definition = sweep.definition.with_fields(command="echo hello")
     stage.stores.runs.create(replace(sweep, id=RunId("HD_c"), status=_S.NOT_STARTED, definition=definition))
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get("HD_c_0").definition.raw["command"] == "echo hello --who 'it'\"'\"'s; me'"
 
 
@@ -76,7 +76,7 @@ def test_on_a_cluster_children_wait_for_nodes(stage: SweepStage) -> None:
     stage.cluster("two", max_nodes=2)
     stage.submit(target="two", max_total_runs=30, max_concurrent_runs=30)
     for _ in range(5):
-        stage.controller.look()
+        stage.controller.reconcile()
     assert stage.statuses() == {_S.STARTING: 2, _S.QUEUED: 28}
     stage.play()
     assert stage.statuses() == {_S.COMPLETED: 30}
@@ -113,7 +113,7 @@ def test_a_sweep_of_which_all_fail_has_failed(stage: SweepStage) -> None:
         for child in stage.children():
             if child.status is _S.STARTING:
                 stage.failed(child, f"ValueError: bad rate {child.sequence}")
-        stage.controller.look()
+        stage.controller.reconcile()
     assert stage.sweep.status is _S.FAILED
     error = stage.sweep.error["error"]
     assert error["message"].startswith("All 5 children failed. The cause (as of HD_s_0): ValueError: bad rate")
@@ -144,8 +144,8 @@ def test_a_sweep_that_is_called_off_is_canceled_when_its_children_are(stage: Swe
     stage.controller.cancel(SWEEP)
     assert stage.sweep.status is _S.CANCEL_REQUESTED
     assert set(stage.statuses()) == {_S.STARTING}  # the request has not gone through all children
-    stage.controller.look()
-    stage.controller.look()
+    stage.controller.reconcile()
+    stage.controller.reconcile()
     assert stage.statuses() == {_S.CANCEL_REQUESTED: 2}
     assert stage.sweep.status is _S.CANCEL_REQUESTED
     stage.play()
@@ -159,7 +159,7 @@ def test_no_child_starts_while_a_sweep_is_called_off(stage: SweepStage) -> None:
     stage.cluster("one", max_nodes=1)
     stage.submit(target="one", max_total_runs=120, max_concurrent_runs=120)
     while len(stage.children()) < 120:
-        stage.controller.look()
+        stage.controller.reconcile()
     stage.controller.cancel(SWEEP)
     stage.ended(stage.get("HD_s_0"))
     stage.open()
@@ -174,9 +174,9 @@ def test_no_child_starts_while_a_sweep_is_called_off(stage: SweepStage) -> None:
 def test_when_its_time_is_over_what_goes_on_is_canceled_and_said(stage: SweepStage) -> None:
     stage.submit()
     stage.ended(stage.children()[0])
-    stage.controller.look()
+    stage.controller.reconcile()
     stage.clock.advance(timedelta(minutes=60))
-    stage.controller.look()
+    stage.controller.reconcile()
     stage.play()
     assert stage.statuses() == {_S.COMPLETED: 1, _S.CANCELED: 2}
     assert stage.sweep.status is _S.COMPLETED
@@ -194,7 +194,7 @@ def test_a_sweep_that_was_done_in_time_says_nothing_of_it(stage: SweepStage) -> 
         stage.ended(child)
     stage.clock.advance(timedelta(minutes=60))
     stage.open()
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.sweep.status is _S.COMPLETED
     assert not any("max_duration_minutes" in text for text in stage.sweep.warnings)
 
@@ -209,9 +209,9 @@ def test_what_cannot_be_written_is_said_and_tried_again(
     stage.ended(stage.children()[0])
     with monkeypatch.context() as full_disk:
         full_disk.setattr(type(parts[part]), method, _no_room)
-        stage.controller.look()
+        stage.controller.reconcile()
         assert "No space left." in stage.get(first.id).message
-        stage.controller.look()
+        stage.controller.reconcile()
         assert len(stage.children()) == 1
     stage.play()
     assert stage.statuses() == {_S.COMPLETED: 5}
@@ -256,7 +256,7 @@ def test_an_end_that_nobody_was_told_of_is_seen(stage: SweepStage) -> None:
     stage.submit()
     child = stage.children()[0]
     stage.stores.runs.move(child, _S.COMPLETED)  # past the notifier
-    stage.controller.look()
+    stage.controller.reconcile()
     assert len(stage.children()) == 3
 
 
@@ -270,10 +270,10 @@ def test_a_child_that_is_gone_holds_nothing_up(stage: SweepStage) -> None:
 
 
 def test_a_sweep_that_is_canceled_before_it_begins_makes_no_child(stage: SweepStage) -> None:
-    stage.controller.look()
+    stage.controller.reconcile()
     with_no_look = stage.stores.runs.create(replace(stage.submit(), id=RunId("HD_n"), status=_S.NOT_STARTED))
     stage.controller.cancel(with_no_look.id)
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get("HD_n").status is _S.CANCELED
     assert stage.stores.trials.list(with_no_look.id) == []
 
@@ -282,7 +282,7 @@ def test_what_a_child_has_submitted_is_canceled_with_it(stage: SweepStage) -> No
     stage.submit()
     below = stage.stores.runs.create(a_run("below", _S.QUEUED, parent_id=RunId("HD_s_0"), target="gone"))
     stage.controller.cancel(SWEEP)
-    stage.controller.look()
+    stage.controller.reconcile()
     assert stage.get(below.id).status is _S.CANCELED
 
 

@@ -243,7 +243,7 @@ class SilentNodes:
     def away_seconds(self) -> float:
         return 0.0
 
-    def look(self) -> ClusterState:
+    def refresh(self) -> ClusterState:
         self._looks += 1
         state = a_state()
         if self._looks == 1:

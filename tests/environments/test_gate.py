@@ -131,11 +131,11 @@ def test_what_cannot_be_had_is_told(wheels):
         settings = PackageSettings(index_url=index.address.replace("://", "://me:wr0ng@"))
         with serving(Sources({}, settings), SALT) as gate, pytest.raises(HTTPError, match="401"):
             urlopen(gate.addresses[settings.index_url] + "demo/")
-    assert "401" in gate.complaints[0]
+    assert "401" in gate.errors[0]
     with serving(Sources({}, settings), SALT) as gate, pytest.raises(HTTPError, match="502"):
         urlopen(gate.addresses[settings.index_url] + "demo/")
-    assert "refused" in gate.complaints[0]
-    assert "wr0ng" not in str(gate.complaints)
+    assert "refused" in gate.errors[0]
+    assert "wr0ng" not in str(gate.errors)
 
 
 def test_where_nothing_is_to_be_served_nobody_listens():

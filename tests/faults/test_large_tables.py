@@ -10,8 +10,8 @@ PEAK = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrs
 BY_PANDAS = "import sys, pandas; frame = pandas.read_csv(sys.argv[1], engine='c'); frame['n'].sum(); " + PEAK
 AS_TABLE = """
 import sys
-from azureml.data._tables.delimited import DelimitedReader
-from azureml.data._tables.problems import Problems
+from azureml.data._tables.formats import DelimitedReader
+from azureml.data._tables.reader import Problems
 from azureml.data._tabular_format import delimited_format
 
 reader = DelimitedReader(delimited_format(), Problems())

@@ -35,9 +35,9 @@ print(run.wait_for_completion(show_output={shows})["status"], flush=True)
 """
 COMMAND = "import sys; sys.argv = ['runyard', *{arguments!r}]; from runyard.cli.main import main; main()"
 SHORT_SILENCE = """
-from azureml.core import _run_life
+from azureml.core import _run_status
 from runyard_sdk import transport
-transport._SILENCE_SECONDS, _run_life._WAIT_SECONDS = 3, 1
+transport._SILENCE_SECONDS, _run_status._WAIT_SECONDS = 3, 1
 """
 
 

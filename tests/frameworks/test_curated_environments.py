@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from azureml.core import Environment
-from azureml.core._curated import curated_names
+from azureml.core._curated_environments import curated_names
 from runyard.core.definitions.run import RunDefinition
 from runyard.environments.installer import Uv
 from runyard.environments.python_downloads import obtain

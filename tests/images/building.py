@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runyard.containers.containers import ContainerSpec
+from runyard.containers.creating import ContainerSpec
 from runyard.containers.engine import Engine
 from runyard.environments.images.naming import Naming
 from runyard.environments.making import Environments

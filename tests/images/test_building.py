@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.containers import ContainerSpec
+from runyard.containers.creating import ContainerSpec
 from runyard.environments.interpreters import Interpreter, discover
 from runyard.environments.lockfile import Lock
 from runyard.environments.making import prune

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runyard.containers.archives import writing_tar
-from runyard.containers.containers import ContainerSpec, Mount
+from runyard.containers.creating import ContainerSpec, Mount
 from runyard.containers.engine import Engine
 from runyard.environments.images.finding import engine_here
 from runyard.errors import EnvironmentFailed
@@ -62,7 +62,7 @@ def test_a_container_has_its_variables_folder_user_and_mounts(engine: Engine, ba
         working_folder="/var",
         user="1234:1234",
         mounts=(Mount(str(tmp_path), "/in", is_read_only=True),),
-        wish=ContainerWish(volumes=(VolumeWish(str(tmp_path / "out"), "/out"),)),
+        request=ContainerWish(volumes=(VolumeWish(str(tmp_path / "out"), "/out"),)),
     )
     (tmp_path / "out").mkdir()
     (tmp_path / "out").chmod(0o777)
@@ -80,13 +80,13 @@ def test_a_mount_of_a_folder_that_is_not_there_is_refused(engine: Engine, base: 
 
 def test_limits_hold(engine: Engine, base: str) -> None:
     wish = ContainerWish(shm_bytes=3 << 20, cpus=0.5, memory_bytes=64 << 20, ulimits=(("nofile", 100, 200),))
-    lines = lines_of(engine, shell(base, "ulimit -Sn; ulimit -Hn; df -k --output=size /dev/shm | tail -1", wish=wish))
+    lines = lines_of(engine, shell(base, "ulimit -Sn; ulimit -Hn; df -k --output=size /dev/shm | tail -1", request=wish))
     assert [line.strip() for line in lines] == ["100", "200", "3072"]
 
 
 def test_a_container_beyond_its_memory_is_killed(engine: Engine, base: str) -> None:
     grow = "words=$(head -c 200000000 /dev/zero | tr '\\0' x)"
-    hungry = shell(base, grow, wish=ContainerWish(memory_bytes=32 << 20))
+    hungry = shell(base, grow, request=ContainerWish(memory_bytes=32 << 20))
     exit_ = engine.containers.run(hungry, print).exit
     assert exit_.status == 128 + signal.SIGKILL
     if engine.facts().name == "docker":  # podman 4.3 does not tell on the first version of control groups

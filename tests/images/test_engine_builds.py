@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.containers import ContainerSpec
 from runyard.containers.contents import build_context
+from runyard.containers.creating import ContainerSpec
 from runyard.containers.dockerfile import with_arguments
 from runyard.containers.engine import Engine
-from runyard.containers.images import ImageFacts
+from runyard.containers.records import ImageFacts
 from runyard.containers.speaking import LAST_LINES, LOG_BYTES
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause

@@ -6,7 +6,7 @@ import pytest
 
 from runyard.containers.contents import build_context
 from runyard.containers.engine import Engine
-from runyard.containers.images import RegistryCredentials
+from runyard.containers.registries import RegistryCredentials
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.testing.container_engine import Registry, running_docker

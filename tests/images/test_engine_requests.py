@@ -30,12 +30,12 @@ from runyard.model.images import ContainerWish
     ],
 )
 def test_docker_is_asked_for_gpus_by_a_device_request(gpus: tuple[str, ...], wants: bool, requested: object) -> None:
-    spec = ContainerSpec("image", ("true",), gpus=gpus, wish=ContainerWish(wants_gpus=wants))
+    spec = ContainerSpec("image", ("true",), gpus=gpus, request=ContainerWish(wants_gpus=wants))
     assert creation(spec)["HostConfig"].get("DeviceRequests") == requested
 
 
 def test_podman_is_asked_for_gpus_by_device_names() -> None:
-    spec = ContainerSpec("image", ("true",), gpus=("1",), wish=ContainerWish(devices=("/dev/fuse:/dev/other:r",)))
+    spec = ContainerSpec("image", ("true",), gpus=("1",), request=ContainerWish(devices=("/dev/fuse:/dev/other:r",)))
     assert creation(spec, "podman")["HostConfig"]["Devices"] == [
         {"PathOnHost": "/dev/fuse", "PathInContainer": "/dev/other", "CgroupPermissions": "r"},
         {"PathOnHost": "nvidia.com/gpu=1"},
@@ -48,7 +48,7 @@ def test_every_wish_reaches_the_request() -> None:
         variables=(("A", "1"),), added_capabilities=("SYS_PTRACE",), dropped_capabilities=("CHOWN",),
         hosts=(("name", "10.0.0.1"),), security=("seccomp=unconfined",), sysctls=(("net.core.somaxconn", "9"),),
     )  # fmt: skip
-    body = creation(ContainerSpec("image", ("true",), wish=wish))
+    body = creation(ContainerSpec("image", ("true",), request=wish))
     host = body["HostConfig"]
     assert (body["Env"], body["User"], body["Hostname"]) == (["A=1"], "u", "h")
     assert (host["ShmSize"], host["Memory"], host["MemorySwap"], host["NanoCpus"]) == (1, 2, 2, 1_500_000_000)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.containers import ContainerSpec
+from runyard.containers.creating import ContainerSpec
 from runyard.model.images import ImageSpec
 from runyard.model.plan import EnvironmentSpec
 from runyard.node.agent_socket import ask_agent

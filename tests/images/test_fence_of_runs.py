@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from runyard.containers.containers import ContainerSpec
+from runyard.containers.creating import ContainerSpec
 from runyard.errors import EnvironmentFailed
 from runyard.model.images import ContainerWish
 from runyard.model.plan import NodePlan, ProcessSpec

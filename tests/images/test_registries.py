@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.containers import ContainerSpec
+from runyard.containers.creating import ContainerSpec
 from runyard.environments.images.brought import BroughtNames
 from runyard.environments.images.naming import Naming
 from runyard.environments.lockfile import Lock
@@ -129,7 +129,7 @@ def test_images_of_ours_are_nobody_s_base_by_name_or_id(known: ImageHome, regist
 
 def test_a_builder_killed_while_it_pulls_leaves_no_private_name(known: ImageHome, registry: Registry) -> None:
     base = f"{registry.address}/team/debian:12"
-    with BroughtNames(known.engine, Naming(known.root)).bringing({base: True}, "0" * 24):
+    with BroughtNames(known.engine, Naming(known.root)).record_pull({base: True}, "0" * 24):
         left = {file: file.read_bytes() for file in (known.root / "locks" / "brought").iterdir()}
     # As after kill -9: the name is there and written down, and nobody takes it away.
     known.engine.images.pull(base, lambda _: None, credentials=registry.credentials)

@@ -50,7 +50,7 @@ def resources(run: RunRecord, **more: Any) -> Resources:
     return Resources(
         **{
             "attempt_id": AttemptId("r_1.1"),
-            "place": Place(WORKSPACE, "experiment-id", "http://127.0.0.1:9", "r_1.token"),
+            "context": Place(WORKSPACE, "experiment-id", "http://127.0.0.1:9", "r_1.token"),
             "node_token": "node.r_1.1.token",
             "environment": ENVIRONMENT,
             "gpus": share_gpus(run.definition, (), slots=[0], most_slots=1),

@@ -9,7 +9,7 @@ from runyard.errors import InvalidArgument
 from runyard.model.plan import DataItem
 from runyard.planning.launch import plan_run
 from runyard.planning.plan_json import plan_from_json, plan_to_json
-from runyard.planning.variables import submitter_variables, without_places
+from runyard.planning.submitter_variables import submitter_variables, without_places
 from tests.planning.golden_plans import GOLDEN, PLANS, a_run, golden_file, resources, shown
 
 

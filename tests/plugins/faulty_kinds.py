@@ -10,10 +10,10 @@ class FaultyKind(ParentKind):
     type = "toy.faulty"
     title = "faulty run"
 
-    def check_any(self, asked: Any) -> None:
+    def check_any(self, submission: Any) -> None:
         raise ZeroDivisionError
 
-    def look(self, own: Any, unfinished: Any) -> bool:
+    def reconcile(self, own: Any, unfinished: Any) -> bool:
         raise ZeroDivisionError
 
     def child_ended(self, child: Any) -> None:

@@ -18,9 +18,9 @@ class RetryKind(ParentKind):
     title = "retry"
     results = ("tries",)
 
-    def check(self, who: Principal, workspace: str, asked: Any) -> None:
-        super().check(who, workspace, asked)
-        most_tries(asked.tags)
+    def check(self, who: Principal, workspace: str, submission: Any) -> None:
+        super().check(who, workspace, submission)
+        most_tries(submission.tags)
 
     def advance(self, run: RunRecord) -> None:
         """Look at the children that are stored, and do what follows: a service that was killed goes on here."""

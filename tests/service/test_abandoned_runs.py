@@ -63,7 +63,7 @@ def test_the_rest_of_a_journal_is_stored_and_the_run_fails_with_the_cause(
     journals = Journals(stores.runs, stores.metrics, SystemClock(), access_to(stores))
     journals.append(OWNER, RUN, journal.stem, 0, journal.read_bytes()[:first_line])
     (place / "owner-1").touch()
-    abandoned.look()
+    abandoned.reconcile()
     run = stores.runs.get(RUN)
     assert (run.status, logged(stores)) == (RunStatus.FAILED, [1, 2, 3])
     assert run.error is not None
@@ -74,18 +74,18 @@ def test_the_rest_of_a_journal_is_stored_and_the_run_fails_with_the_cause(
 def test_nothing_that_a_living_process_holds_is_touched(stores: Stores, place: Path, abandoned: AbandonedRuns) -> None:
     claim = Claim(str(place))
     (place / "owner-of-the-dead").touch()
-    abandoned.look()
+    abandoned.reconcile()
     assert stores.runs.get(RUN).status is RunStatus.RUNNING
     assert place.exists()
     claim.release()
-    abandoned.look()
+    abandoned.reconcile()
     assert stores.runs.get(RUN).status is RunStatus.FAILED
 
 
 def test_a_run_outlives_a_process_that_only_logged_to_it(stores: Stores, place: Path, abandoned: AbandonedRuns) -> None:
     claim = Claim(str(place))
     journal = leave_journal(place, 7)
-    abandoned.look()
+    abandoned.reconcile()
     assert (stores.runs.get(RUN).status, logged(stores), journal.exists()) == (RunStatus.RUNNING, [7], False)
     claim.release()
 
@@ -94,7 +94,7 @@ def test_a_run_that_has_ended_keeps_its_end(stores: Stores, place: Path, abandon
     stores.runs.move(stores.runs.get(RUN), RunStatus.COMPLETED)
     leave_journal(place, 7)
     (place / "owner-1").touch()
-    abandoned.look()
+    abandoned.reconcile()
     assert (stores.runs.get(RUN).status, logged(stores)) == (RunStatus.COMPLETED, [7])
     assert not place.exists()
 
@@ -104,7 +104,7 @@ def test_what_belongs_to_no_run_is_removed(place: Path, abandoned: AbandonedRuns
     place.rename(unknown)
     (unknown / "owner-1").touch()
     (unknown / "unknown~0-1-a.jsonl").write_text("x\n")
-    abandoned.look()
+    abandoned.reconcile()
     assert not unknown.exists()
 
 
@@ -118,10 +118,10 @@ def test_a_journal_that_cannot_be_stored_stays_and_does_not_hold_up_the_next(
         raise StorageFull("The disk is full.")
 
     monkeypatch.setattr(Journals, "append", full)
-    abandoned.look()
+    abandoned.reconcile()
     assert logged(stores) == []
     monkeypatch.setattr(Journals, "append", stored)
-    abandoned.look()
+    abandoned.reconcile()
     assert logged(stores) == [7]
 
 
@@ -129,5 +129,5 @@ def test_a_link_leads_nowhere(stores: Stores, place: Path, abandoned: AbandonedR
     secret = tmp_path / "secret"
     secret.write_text('["m","loss",1,null,1.5e9]\n')
     os.symlink(secret, place / f"{RUN}~0-1-abcd.jsonl")
-    abandoned.look()
+    abandoned.reconcile()
     assert (logged(stores), secret.exists()) == ([], True)

@@ -30,7 +30,7 @@ def taken(tmp_path):
         environments = build_environments(base, workspaces, vault)
         python = {"condaDependencies": {"dependencies": [{"pip": list(pip)}]}}
         definition = {"environment": {"docker": docker, "python": python}, "runyard": runyard or {}}
-        return environments.of_runs.taken(OWNER, "vision", RunDefinition.parse(definition)).raw
+        return environments.of_runs.accept(OWNER, "vision", RunDefinition.parse(definition)).raw
 
     yield take
     for stores in opened:

@@ -333,17 +333,17 @@ def test_others_are_judged_while_many_numbers_of_one_are_taken_in(
     sweep, many = yard.sweep(), 20_000
     lines = [yard.line(METRIC, 0.9) for _ in range(many)]
     beside = threading.Thread(target=yard.log, args=(other, 0.1))
-    append, was_stopped = sweep._standing.histories.append, []
+    append, was_stopped = sweep._state.histories.append, []
 
     def watched(key: int, value: float) -> int:
         count = append(key, value)
         if key == 0 and count == 1:
             beside.start()
         if key == 0 and count == many:
-            was_stopped.append(sweep._standing.trials[1].stop is not None)
+            was_stopped.append(sweep._state.trials[1].stop is not None)
         return count
 
-    monkeypatch.setattr(sweep._standing.histories, "append", watched)
+    monkeypatch.setattr(sweep._state.histories, "append", watched)
     yard.deliver(busy, 0, *lines)
     beside.join()
     assert was_stopped == [True]

@@ -79,10 +79,10 @@ def test_lines_of_several_threads_and_services_are_never_mixed(written: Written)
 
 
 def test_what_was_said_of_a_child_is_found(written: Written) -> None:
-    assert written.logs.told(SWEEP) == set()
+    assert written.logs.logged_lines(SWEEP) == set()
     written.logs.write(SWEEP, Source.GENERATOR, "HD_1_0 sampled: {}")
     written.logs.write(SWEEP, Source.CONTROLLER, "HD_1_0 ended: Completed.")
-    assert written.logs.told(SWEEP) == {
+    assert written.logs.logged_lines(SWEEP) == {
         Told("GENERATOR", "HD_1_0", "sampled"),
         Told("CONTROLLER", "HD_1_0", "ended"),
     }

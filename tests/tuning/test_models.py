@@ -29,7 +29,7 @@ def loss(point: Point) -> float:
 
 
 def observed(count: int) -> list[Observation]:
-    points = [(10 * math.sin(7 * place), 10 * math.cos(11 * place)) for place in range(count)]
+    points = [(10 * math.sin(7 * position), 10 * math.cos(11 * position)) for position in range(count)]
     return [Observation(point, loss(point)) for point in points]
 
 
@@ -52,13 +52,13 @@ def test_proposals_are_near_what_did_well(model: Model) -> None:
 @pytest.mark.parametrize("space", [MIXED, ONE])
 def test_proposals_are_on_the_axes(model: Model, space: Axes) -> None:
     points = [
-        space.point_at([(place * 0.377 + axis / 3) % 1 for axis in range(len(space.axes))]) for place in range(12)
+        space.point_at([(position * 0.377 + axis / 3) % 1 for axis in range(len(space.axes))]) for position in range(12)
     ]
     known = [Observation(point, float(sum(point))) for point in points]
     for point in islice(model(space, known, 3), 8):
-        for axis, place in zip(space.axes, point, strict=True):
-            assert axis.low <= place <= axis.high
-            assert axis.place_of(axis.value_at(place)) == place
+        for axis, position in zip(space.axes, point, strict=True):
+            assert axis.low <= position <= axis.high
+            assert axis.position_of(axis.value_at(position)) == position
 
 
 def test_what_is_being_tried_is_kept_away_from(model: Model) -> None:
@@ -82,17 +82,17 @@ def test_what_ended_without_a_number_is_avoided(model: Model) -> None:
 @pytest.mark.parametrize("same", [None, 0.0, 5.0, -1e308, 1e308, 5e-324])
 def test_losses_that_are_all_alike_are_no_trouble(model: Model, same: float | None) -> None:
     known = [Observation(each.point, same) for each in observed(12)]
-    assert all(math.isfinite(place) for place in next(model(SQUARE, known, 1)))
+    assert all(math.isfinite(position) for position in next(model(SQUARE, known, 1)))
 
 
 def test_losses_as_far_apart_as_numbers_are_no_trouble(model: Model) -> None:
     extreme = [1.7e308, -1.7e308, 0.0, 1e-300]
-    known = [Observation(each.point, extreme[place % 4]) for place, each in enumerate(observed(12))]
-    assert all(math.isfinite(place) for place in next(model(SQUARE, known, 1)))
+    known = [Observation(each.point, extreme[position % 4]) for position, each in enumerate(observed(12))]
+    assert all(math.isfinite(position) for position in next(model(SQUARE, known, 1)))
 
 
 def test_the_same_point_again_and_again_is_no_trouble(model: Model) -> None:
-    known = [Observation((1.0, 1.0), float(place)) for place in range(30)]
+    known = [Observation((1.0, 1.0), float(position)) for position in range(30)]
     assert len(next(model(SQUARE, known, 1))) == 2
 
 

@@ -1,7 +1,7 @@
-"""Every error the platform raises on purpose, with the code that names it on the wire and the status of its answer.
+"""Every error that the platform raises on purpose, with its code on the wire and its HTTP status.
 
-Those marked * are of a request that the service has not processed: every client sends it again by itself
-(`is_retried`). `runyard_sdk.errors` has the same table; a test compares the two.
+An error marked * means that the service did not process the request: every client sends it again (`is_retried`).
+`runyard_sdk.errors` has the same table; a test compares the two.
 
 RunyardError                internal           500
 ├── InvalidArgument         invalid_argument   400
@@ -37,7 +37,7 @@ Json = dict[str, Any]
 
 
 class RunyardError(Exception):
-    """`problem` says what is wrong, `hint` the next step, `facts` carry values for programs."""
+    """Root of the tree. `problem` says what is wrong, `hint` the next step; `facts` hold values for programs."""
 
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
@@ -49,13 +49,13 @@ class RunyardError(Exception):
 
 
 class InvalidArgument(RunyardError):
-    """What the user gave cannot be right."""
+    """An argument of the user is not valid."""
 
     code, status = "invalid_argument", 400
 
 
 class BlobsMissing(InvalidArgument):
-    """The body names blobs that must be sent first; `facts["sha256"]` lists them."""
+    """The body names blobs that the client must upload first; `facts["sha256"]` lists them."""
 
     code, status = "blobs_missing", 409
 
@@ -65,7 +65,7 @@ class Unauthorized(RunyardError):
 
 
 class Forbidden(Unauthorized):
-    """The token is good, but not for this: asking again with it is of no use."""
+    """The token is valid but does not allow this action; a retry with it does not help."""
 
     code, status = "forbidden", 403
 
@@ -79,13 +79,13 @@ class AlreadyExists(RunyardError):
 
 
 class Conflict(RunyardError):
-    """Somebody else changed it first, or the step is not allowed from here."""
+    """Another writer changed the record first, or its state does not allow this step."""
 
     code, status = "conflict", 409
 
 
 class AttemptOver(Conflict):
-    """The attempt of this node's token has ended or was replaced by another: nothing of it is wanted any more."""
+    """The attempt of this token has ended or was replaced by another; the service takes nothing more from it."""
 
     code, status = "attempt_over", 409
 
@@ -95,7 +95,7 @@ class TooLarge(RunyardError):
 
 
 class TooSlow(RunyardError):
-    """The body came too slowly, and others waited; worth trying again."""
+    """The body arrived too slowly while other requests waited; worth trying again."""
 
     code, status, is_retried = "too_slow", 408, True
 
@@ -121,7 +121,7 @@ class StandingBy(RunyardError):
 
 
 class DatabaseAway(RunyardError):
-    """The database server takes no connections now: it is down, or starts."""
+    """The database server accepts no connections: it is down or still starting."""
 
     code, status, is_retried = "database_away", 503, True
 
@@ -131,7 +131,7 @@ class EnvironmentFailed(RunyardError):
 
 
 class BlobDamaged(RunyardError):
-    """The content of a stored file is missing or is not what was stored."""
+    """The content of a stored file is missing or was altered."""
 
     code, status = "blob_damaged", 422
 
@@ -141,19 +141,19 @@ class DataFailed(RunyardError):
 
 
 class SourceChanged(DataFailed):
-    """The data is other than when it was listed or pinned."""
+    """The data has changed since it was listed or pinned."""
 
     code, status = "source_changed", 409
 
 
 class AccessDenied(DataFailed):
-    """A store refuses the credentials, or an address may not be connected to."""
+    """A store refused the credentials, or the network rules forbid the address."""
 
     code, status = "access_denied", 422
 
 
 class Unreachable(DataFailed):
-    """A store or server did not answer for as long as it was asked."""
+    """A store or server did not answer within the time for retries."""
 
     code, status = "unreachable", 502
 
@@ -169,7 +169,7 @@ class NoCapacity(EngineError):
 
 
 class EngineSilent(EngineError):
-    """The engine is there and does not answer now; what was asked of it may still be done. Ask again later."""
+    """The engine exists but does not answer now; it may still carry out the request. Ask again later."""
 
     code, status = "engine_silent", 503
 
@@ -189,6 +189,6 @@ def to_wire(error: RunyardError) -> Json:
 
 
 def from_wire(body: Json) -> RunyardError:
-    """An unknown code stays a RunyardError: a newer peer may know more codes."""
+    """Rebuild the error from its JSON. An unknown code becomes a RunyardError: a newer peer may know more codes."""
     known = BY_CODE.get(body.get("code", ""), RunyardError)
     return known(body.get("problem", ""), hint=body.get("hint", ""), **body.get("facts", {}))

@@ -1,5 +1,3 @@
-"""What services and controller both stand on: stores, files, tokens and the clock of one home."""
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +32,7 @@ class SystemClock:
 
 @dataclass(frozen=True)
 class Foundation:
-    """What services and controller both stand on."""
+    """Stores, files, tokens and clock of one home: what use cases and controller share."""
 
     settings: Settings
     stores: Stores
@@ -53,11 +51,13 @@ class Foundation:
 def lay_foundation(
     settings: Settings, owner_token: str, hold: Callable[[Database], None] = lambda database: None
 ) -> Foundation:
-    """Opens the database, which brings its tables up to date, and calls `hold` before anything is written. Raises
-    SchemaTooNew, and Conflict where a home has files of runs and no database."""
+    """Open the database, migrate its tables, and call `hold` before anything is written.
+
+    Raises SchemaTooNew, and Conflict where the home has files of runs and no database.
+    """
     home, notifier = settings.home, Notifier()
     if not settings.database_url and not (home / "runyard.db").exists():
-        require_no_content(home)  # before opening would make the file
+        require_no_content(home)  # opening creates the file
     stores = open_stores(settings.store_url, copies=home, check_new=lambda: require_no_content(home))
     hold(stores.database)
     fence = AttemptFence(stores.runs)

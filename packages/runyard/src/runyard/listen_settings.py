@@ -1,4 +1,4 @@
-"""Where a service is reached from other machines: what `runyard serve --listen` and its variables say."""
+"""Address that a service listens on for other machines: `runyard serve --listen` and its variables."""
 
 import errno
 import ipaddress
@@ -21,11 +21,11 @@ _EXAMPLE = "Give HOST:PORT, as in 0.0.0.0:8443, train.example:8443 or [::]:8443.
 
 @dataclass(frozen=True)
 class Listen:
-    """An address beside the loopback one. Without a certificate nothing is encrypted."""
+    """Address in addition to loopback. Without a certificate the connection is not encrypted."""
 
     host: str
     port: int
-    """0 means any that is free."""
+    """0 means any free one."""
     certificate: Path | None = None
     key: Path | None = None
 
@@ -35,12 +35,12 @@ class Listen:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine's users reach what listens there."""
+    """Whether only users of this machine can connect to the address."""
     return host in LOOPBACK_NAMES or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
 def check_host(host: str, setting: str) -> str:
-    """A name or an address to listen on. Raises InvalidArgument naming the setting."""
+    """Check a name or address to listen on. Raises InvalidArgument, which names the setting."""
     if not (_is_address(host) or _HOST_NAME.fullmatch(host)):
         raise InvalidArgument(f"{setting} is {host!a}, which is no name or address of a machine.")
     return host
@@ -51,13 +51,13 @@ def in_url(host: str) -> str:
 
 
 def is_named(host: str, name: str) -> bool:
-    """Whether a name of a certificate is that of the host; '*' stands for one label."""
+    """Whether a certificate's name matches the host; '*' stands for one label."""
     host = host.lower().rstrip(".")
     return host == name or (name.startswith("*.") and fnmatchcase(host, name) and host.count(".") == name.count("."))
 
 
 def listen_settings(variables: Mapping[str, str]) -> Listen | None:
-    """None where nothing but loopback is listened on. Raises InvalidArgument naming the option."""
+    """None for loopback only. Raises InvalidArgument, which names the option."""
     certificate, key = variables.get(TLS_CERT, ""), variables.get(TLS_KEY, "")
     text = variables.get(LISTEN, "").strip()
     if not text:
@@ -92,7 +92,7 @@ def unencrypted(option: str) -> InvalidArgument:
 
 
 def why_not_listening(problem: Exception) -> tuple[str, str]:
-    """In words: what is wrong with an address that could not be listened on, and what to do."""
+    """Reason and hint for an address that cannot be listened on."""
     number = getattr(problem, "errno", None)
     if number == errno.EADDRINUSE:
         return "that port is taken", "Choose another port."

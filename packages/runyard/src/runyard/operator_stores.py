@@ -1,4 +1,4 @@
-"""RUNYARD_DATASTORES: where the operator of a server lets the workspaces' own datastores lie."""
+"""RUNYARD_DATASTORES: where the operator of a server puts the default datastores of all workspaces."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from runyard.model.data import StoreAccess
 SETTING = "RUNYARD_DATASTORES"
 _HINT = "Set it to s3://bucket/prefix, az://container/prefix, gs://bucket/prefix or file:///folder."
 _Names = Mapping[str, Mapping[str, tuple[str, ...]]]
-# The names that the stores' own tools read.
+# The variables that the tools of the clouds read.
 _OPTIONS: _Names = {
     "s3": {
         "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
@@ -40,7 +40,7 @@ _SCHEMES = {"s3": "s3", "az": "azure", "gs": "gcs", "file": "folder"}
 
 
 def operator_store(variables: Mapping[str, str]) -> StoreAccess | None:
-    """Where they lie, with the operator's own credentials; None for the home. Raises InvalidArgument."""
+    """Access with the operator's credentials; None for the folder of the home. Raises InvalidArgument."""
     place = variables.get(SETTING, "").strip()
     if not place:
         return None

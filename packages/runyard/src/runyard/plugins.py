@@ -1,4 +1,4 @@
-"""Loads plug-ins by entry points. Our own parts come through the same door as anybody's."""
+"""Loads plug-ins by entry points. Runyard's own parts are loaded in the same way."""
 
 import logging
 from collections.abc import Iterable
@@ -11,15 +11,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Plugins:
-    """What an entry point group gave: objects by name, and for each name that was left out the reason."""
+    """Plug-ins of an entry point group: objects by name, and the reason for each name that was left out."""
 
     found: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     listed: dict[str, EntryPoint] = field(default_factory=dict)
-    """Those that were found and are not imported yet."""
+    """Entry points that are not imported yet."""
 
     def load(self, name: str) -> None:
-        """Import a listed plug-in: afterwards it is in `found` or in `left_out`. Quiet where it is not listed."""
+        """Import a listed plug-in: afterwards it is in `found` or `left_out`. Does nothing if it is not listed."""
         point = self.listed.pop(name, None)
         if point is None:
             return
@@ -29,7 +29,7 @@ class Plugins:
             self.leave_out(name, f"{point.value}: {type(error).__name__}: {error}")
 
     def leave_out(self, name: str, why: str) -> None:
-        """Log the name with the reason, and have it in `left_out` instead of `found`."""
+        """Log the reason, and move the name from `found` to `left_out`."""
         self.found.pop(name, None)
         self.left_out[name] = why
         log.warning("Plug-in %s was left out: %s", name, why)
@@ -38,7 +38,7 @@ class Plugins:
 def list_plugins(group: str) -> Plugins:
     """List all plug-ins of the group and import none.
 
-    Where two packages give one name, ours wins, so that no installed package can replace a part of Runyard.
+    If two packages use one name, Runyard's own wins: no installed package can replace a part of Runyard.
     """
     plugins = Plugins()
     for point in _ours_first(entry_points(group=group)):

@@ -1,43 +1,63 @@
-"""Folders that the processes of runs must enter: apart from the home's private files, so that another user id can.
+"""Folders that the processes of runs use: apart from the home's private files, so that another user id can enter them.
 
-Each is a folder of the home, or a symbolic link there to where the operator wants it (RUNYARD_RUN_ROOT). The link is
-the record: service, agent, supervisors and gateway all find the same place, whatever their own variables are.
+Each is a folder of the home, or a symbolic link there to a folder below RUNYARD_RUN_ROOT. The link is the record:
+service, agent, supervisors and gateway find the same folder, whatever their own variables are.
 """
 
+import hashlib
 import os
+import re
 from pathlib import Path
+
+from runyard.errors import InvalidArgument
 
 ENVIRONMENTS, SDK, SCRIPTS, MOUNTS = "environments", "sdk", "scripts", "mounts"
 RUN_FOLDERS = (ENVIRONMENTS, SDK, SCRIPTS, MOUNTS)
+SCRIPT_FOLDERS = ("work", "uploads", "data")
+"""Folders of a node task that its script may write to."""
+_SAFE = re.compile(r"\w[\w.\-]*")
+_LONGEST_NAME_BYTES = 200
 
 
 def environments_root(home: Path) -> Path:
-    """Where environments are built and cached."""
+    """Folder where environments are built and cached."""
     return _place(home, ENVIRONMENTS)
 
 
 def sdk_root(home: Path) -> Path:
-    """Copies of the SDK, for the path of every script."""
+    """Folder of copies of the SDK, for PYTHONPATH of scripts."""
     return _place(home, SDK)
 
 
 def scripts_root(home: Path) -> Path:
-    """What scripts work in, a folder for each part of an attempt."""
+    """Folder that scripts work in, with a folder for each node task."""
     return _place(home, SCRIPTS)
 
 
 def mounts_root(home: Path) -> Path:
-    """Where the data of runs is mounted, a folder for each part of an attempt."""
+    """Folder where the data of runs is mounted, with a folder for each node task."""
     return _place(home, MOUNTS)
 
 
 def script_folders(home: Path) -> tuple[Path, Path]:
-    """Where folders of scripts may lie: attempts of 0.1.0 and earlier had theirs beside the plan."""
+    """Folders that may hold folders of scripts: version 0.1.0 and earlier put them beside the plan."""
     return scripts_root(home), home / "attempts"
 
 
+def folder_name(part: str) -> str:
+    """Name of a node task's folder below `attempts/` and `scripts/`. Raises InvalidArgument."""
+    if not _SAFE.fullmatch(part):
+        raise InvalidArgument(
+            f"{part!r} is not the name of an attempt.", hint="Expected letters, digits, '_', '-' and '.'."
+        )
+    name = part.encode()
+    if len(name) <= _LONGEST_NAME_BYTES:
+        return part
+    return f"{name[:120].decode(errors='ignore')}-{hashlib.sha256(name).hexdigest()[:32]}"
+
+
 def _place(home: Path, name: str) -> Path:
-    """The link's target itself: a process of another user could not pass through the home."""
+    """Resolve the link: a process of another user could not pass through the home."""
     try:
         return Path(os.readlink(home / name))
     except OSError:  # a folder, or nothing yet

@@ -1,4 +1,4 @@
-"""What an operator may set. Read when the service starts, from variables that begin with RUNYARD_."""
+"""Settings of the operator, read at start from environment variables that begin with RUNYARD_."""
 
 import ipaddress
 import os
@@ -24,61 +24,61 @@ NETWORK_VARIABLES = frozenset({*PROXIES, *(name.upper() for name in PROXIES), *C
 
 @dataclass(frozen=True)
 class Settings:
-    """The defaults are those of a laptop: loopback only, SQLite and plain files below `home`."""
+    """Settings of the service. The defaults suit a laptop: loopback only, SQLite and plain files below `home`."""
 
     home: Path
     database_url: str = ""
-    """Empty means SQLite in the home."""
+    """Empty: SQLite in the home."""
     host: str = "127.0.0.1"
     port: int = 0
-    """0 means the last port if it is free, else any."""
+    """0: the last port if it is free, else any."""
     allowed_hosts: frozenset[str] = LOOPBACK_NAMES
     public_url: str = ""
-    """Address of the run pages, and of the service for other machines, when it is not the one listened on."""
+    """Address of run pages and of the service for other machines, where it differs from the listener's."""
     trusted_proxies: frozenset[str] = frozenset()
-    """Addresses of proxies whose word counts on where a request comes from."""
+    """Addresses of proxies whose X-Forwarded headers are applied."""
     listen: Listen | None = None
-    """Where others than this machine reach it, beside `host` and `port`."""
+    """Second listener, for other machines; None without one."""
     allows_plain: bool = False
-    """The operator has said that what leaves this machine need not be encrypted."""
+    """Whether connections to other machines may be unencrypted."""
     node_url: str = ""
-    """Where nodes and users of other machines reach the service; empty where they do not. Known once it listens."""
+    """Address of the service for other machines; empty where they cannot reach it. Set once it listens."""
     node_ca: str = ""
-    """Certificates in PEM form that nodes shall trust beside their system's."""
+    """PEM certificates that nodes trust besides those of their system."""
     ca_file: Path | None = None
-    """The operator's own choice of those."""
+    """File with the operator's certificates for `node_ca`."""
     engine: str = "local"
-    """The compute kind of targets that name none. Checked where the kinds are known."""
+    """Compute kind of targets that name none. Checked by the registry of kinds."""
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """All that begin with RUNYARD_: compute kinds read their own, which begin with RUNYARD_ and the kind's name."""
+    """All variables that begin with RUNYARD_; a compute kind reads those that continue with its name."""
     vm_sizes: Path | None = None
-    """A file that adds to the table of vm_size, or replaces rows of it."""
+    """File whose rows extend or replace the table of vm_size."""
     network: str = "auto"
-    """Of distributed runs on this machine: "private", "host", or "auto": private where that can be."""
+    """Network of distributed runs on this machine: "private", "host", or "auto" for private where possible."""
     run_root: Path | None = None
-    """Where environments, folders of scripts and mounts lie; None leaves them where they are, at first in the home."""
+    """Folder of environments, scripts and mounts; None leaves them where they are, by default in the home."""
     idle_seconds: float = 1800.0
     snapshot_warn_bytes: int = 300 * MB
     snapshot_max_bytes: int = 10 * GB
     json_max_bytes: int = 64 * MB
     max_metric_names: int = 20_000
-    """Of one run; points of further names are left out, with a warning."""
+    """Limit of one run; points of further names are dropped with a warning."""
     operator_store: StoreAccess | None = None
-    """Below which the workspaces' own datastores lie; None means the home."""
+    """Store of the workspaces' own datastores; None: the home."""
     data_folders: tuple[Path, ...] = ()
-    """Below which a datastore may be a folder on a service that others reach, too."""
+    """Folders below which datastores may lie, where other machines reach the service."""
     allow_private_addresses: bool = True
     refuse_changed_data: bool = False
     allows_container_host_access: bool = True
+    """Whether docker arguments of users may use folders, devices, memory and capabilities of the machine."""
     refuses_missing_gpus: bool = False
-    """Docker arguments of users may reach for the machine: its folders, devices, memory and capabilities."""
     max_file_bytes: int | None = None
-    """The largest file that is read from the web; None means the defaults of NetworkRules."""
+    """Largest file that is read from the web; None: the default of NetworkRules."""
     network_variables: Mapping[str, str] = field(default_factory=dict)
     """The service's own proxies and certificates."""
     web_services: Listening = field(default_factory=Listening)
     log_level: str = "info"
-    """The least level that is logged. Without "info" requests that went well are not in the access log."""
+    """Lowest level that is logged. Above "info" the access log holds only errors."""
 
     @property
     def store_url(self) -> str:
@@ -86,23 +86,23 @@ class Settings:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nobody but users of this machine can reach the service."""
+        """Whether only this machine can reach the service."""
         is_near = is_loopback(self.host) and (self.listen is None or is_loopback(self.listen.host))
         return is_near and not self.is_behind_proxy
 
     @property
     def is_behind_proxy(self) -> bool:
-        """Whether requests of other machines come in by an address of this one: it has a public name."""
+        """Whether a proxy passes on requests of other machines: there is a public address."""
         return bool(self.public_url) and not is_loopback(urlsplit(self.public_url).hostname or "")
 
 
 def home_folder(variables: Mapping[str, str] = os.environ) -> Path:
-    """RUNYARD_HOME, else ~/.runyard; absolute, and not made here."""
+    """Absolute path of RUNYARD_HOME, else ~/.runyard. Does not create it."""
     return Path(variables.get("RUNYARD_HOME") or "~/.runyard").expanduser().absolute()
 
 
 def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None = None) -> Settings:
-    """Raises InvalidArgument naming the variable whose value cannot be used."""
+    """Raise InvalidArgument that names the variable with an invalid value."""
     hosts = variables.get("RUNYARD_ALLOWED_HOSTS", "")
     public_url = _web_address(variables, "RUNYARD_PUBLIC_URL")
     hosts = f"{hosts},{urlsplit(public_url).hostname or ''}"
@@ -149,7 +149,7 @@ def _engine_settings(variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def network_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those that name proxies and certificates."""
+    """Variables that name proxies and certificates."""
     return {name: value for name, value in variables.items() if name in NETWORK_VARIABLES and value}
 
 

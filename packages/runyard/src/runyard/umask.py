@@ -1,7 +1,7 @@
-"""The umask of this process, and that of the user who started it.
+"""The umask of our processes, and that of the user who started them.
 
-Service, agent and gateway write with 077. Scripts, workers and files that are handed to users keep the umask that those
-were started with: each passes it on to what it starts.
+Service, agent and gateway use 077. Scripts, workers and files for users get the umask that these were started with;
+each process passes it on to those it starts.
 """
 
 import os
@@ -14,16 +14,16 @@ _given: list[int] = []
 
 
 def keep_files_private() -> None:
-    """Write what others cannot read, from now on. Quiet when called again."""
+    """Set the umask to 077: new files are private. Safe to repeat."""
     before = os.umask(PRIVATE)
     if not _given:
         _given.append(before)
 
 
 def give_to_users(descriptor: int) -> None:
-    """Have a new file or folder the mode that the user's umask gives; it may lie where users share files."""
+    """Give a new file or folder the mode of the user's umask, for folders that users share."""
     mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-    # Other bits mean that our umask did not count: the folder has a default ACL, or this process no umask of its own.
+    # Bits for others mean that our umask had no effect: the folder has a default ACL, or our umask was not set.
     wanted = mode | ((mode & 0o700) * 0o111 // 0o100 & ~users_umask())
     if not mode & PRIVATE and wanted != mode:
         os.fchmod(descriptor, wanted)

@@ -1,4 +1,4 @@
-"""Where web services are reached: on this machine alone, unless the operator says otherwise."""
+"""Operator's settings of web services: address, names, certificate. They listen on loopback by default."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _NAME = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9])?|[0-9a-f:]{2,3
 
 
 def web_service_settings(variables: Mapping[str, str]) -> Listening:
-    """Raises InvalidArgument naming the variable whose value cannot be used."""
+    """Raises InvalidArgument, which names the variable with the invalid value."""
     host = check_host(variables.get(HOST, "").strip() or Listening.host, HOST)
     names = tuple(_checked_name(name.strip().lower()) for name in variables.get(NAMES, "").split(",") if name.strip())
     certificate, key = _certificate(variables)

@@ -1,4 +1,4 @@
-"""The one place that builds everything."""
+"""Dependency wiring: the one place that builds stores, use cases, controller and application."""
 
 import os
 import threading
@@ -77,23 +77,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Platform:
+    """The built service."""
+
     app: "FastAPI"
     services: Services
     controller: Controller
-    foundation: Foundation
+    core: Foundation
     sites: KnownSites
     traces: TraceExport | None
 
     def close(self, release: Callable[[], None] = lambda: None) -> None:
-        """`release` is called once nothing is written any more, while the database is open."""
-        self.services.service_keeper.stop()
+        """Stop all parts. Calls `release` after the last write, before the database is closed."""
+        self.services.service_reconciler.stop()
         self.controller.stop()
         self.sites.close()
         self.app.state.access_log.close()
         if self.traces is not None:
             self.traces.close()
         release()
-        self.foundation.stores.close()
+        self.core.stores.close()
 
 
 def build(
@@ -104,8 +106,8 @@ def build(
     stop: Callable[[], None],
     hold: Callable[[Database], None] = lambda database: None,
 ) -> Platform:
-    """`base_url` is where the service will be reached; `stop` ends it and returns at once; `hold` returns once this
-    process may write to the database."""
+    """Build the service. `base_url` is its address; `stop` ends it and must not block; `hold` returns once this process
+    may write to the database."""
     base = lay_foundation(settings, owner_token, hold)
     sites = build_sites(
         settings,
@@ -117,31 +119,33 @@ def build(
         node_ca=settings.node_ca,
         on_change=lambda: controller.wake(),
     )
-    places = Places(base.stores.assets, sites)
+    clusters = Places(base.stores.assets, sites)
     workspaces = Workspaces(base.stores.assets, base.runs, base.clock, base.access)
     data = build_data(base, workspaces)
     environments = build_environments(base, workspaces, data.vault)
     inputs = DirectInputs(base.stores.assets, data.lineage)
-    controller = build_controller(base, places, data.outputs, environments, inputs)
+    controller = build_controller(base, clusters, data.outputs, environments, inputs)
     base.notifier.on_end(controller.kinds.child_ended)
     host = LocalServiceHost(settings.home)
-    figures = build_figures(base, host)
+    server_metrics = build_figures(base, host)
     serving = build_serving(base, workspaces, data.vault, host, environments)
-    services = build_services(base, sites, places, controller, workspaces, data, serving, environments, inputs, figures)
+    services = build_services(
+        base, sites, clusters, controller, workspaces, data, serving, environments, inputs, server_metrics
+    )
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
-    # The first start of the agent takes longer than a request should.
+    # The first start of the agent takes longer than a request may.
     threading.Thread(target=sites.warm, name="warming", daemon=True).start()
     return Platform(app, services, controller, base, sites, build_traces(base))
 
 
 def build_controller(
-    base: Foundation, places: Places, outputs: Outputs, environments: EnvironmentServices, inputs: DirectInputs
+    base: Foundation, clusters: Places, outputs: Outputs, environments: EnvironmentServices, inputs: DirectInputs
 ) -> Controller:
     home = base.settings.home
-    around = Surroundings(
+    dependencies = Surroundings(
         assets=base.stores.assets,
         files=base.stores.files,
-        places=places,
+        clusters=clusters,
         tokens=base.tokens,
         environments=environments.of_launches,
         gpus=base.gpus,
@@ -164,12 +168,12 @@ def build_controller(
         home=home,
         cpus=len(os.sched_getaffinity(0)),
     )
-    return Controller(tools, base.stores.parts, around, base.access)
+    return Controller(tools, base.stores.parts, dependencies, base.access)
 
 
 @dataclass(frozen=True)
 class Data:
-    """The services around data."""
+    """Use cases of datastores and datasets."""
 
     vault: Vault
     stores: OpenStores
@@ -214,14 +218,14 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
 def build_services(
     base: Foundation,
     sites: KnownSites,
-    places: Places,
+    clusters: Places,
     controller: Controller,
     workspaces: Workspaces,
     data: Data,
     serving: Serving,
     made: EnvironmentServices,
     inputs: DirectInputs,
-    figures: Figures,
+    server_metrics: Figures,
 ) -> Services:
     stores, clock, home = base.stores, base.clock, base.settings.home
     attempts = script_folders(home)
@@ -235,10 +239,10 @@ def build_services(
     logs = Logs(base.logs, base.access)
     ranks = Ranks(stores.parts, base.logs, base.access)
     packages = _packages(base, workspaces, serving, made)
-    rules = _asset_rules(base, data, files, sites, places, controller, serving, made)
+    rules = _asset_rules(base, data, files, sites, clusters, controller, serving, made)
     assets = Assets(stores.assets, workspaces, base.access, rules)
     submissions = Submissions(
-        workspaces, base.runs, stores.assets, snapshots, inputs, made.of_runs, places, controller, clock, base.access
+        workspaces, base.runs, stores.assets, snapshots, inputs, made.of_runs, clusters, controller, clock, base.access
     )
     return Services(
         workspaces=workspaces,
@@ -258,7 +262,7 @@ def build_services(
             stores.metrics,
             clock,
             base.access,
-            counting_points(figures, controller.kinds.child_logged),
+            counting_points(server_metrics, controller.kinds.child_logged),
             base.settings.max_metric_names,
         ),
         metrics=metrics,
@@ -268,7 +272,7 @@ def build_services(
         blobs=Blobs(base.callers_blobs, base.access, attempts=attempts),
         snapshots=snapshots,
         assets=assets,
-        computes=Computes(stores.assets, places, base.access),
+        computes=Computes(stores.assets, clusters, base.access),
         environments=environments,
         datastores=data.datastores,
         store_files=data.store_files,
@@ -281,7 +285,7 @@ def build_services(
         endpoints=serving.endpoints,
         service_records=serving.records,
         service_keys=serving.keys,
-        service_keeper=serving.keeper,
+        service_reconciler=serving.reconciler,
         model_lineages=ModelLineages(assets, stores.assets, base.runs, data.lineage),
         packages=packages,
         run_exports=exports,
@@ -310,7 +314,7 @@ def build_services(
         tokens=base.tokens,
         access=base.access,
         notifier=base.notifier,
-        figures=figures,
+        server_metrics=server_metrics,
     )
 
 
@@ -328,7 +332,7 @@ def _packages(base: Foundation, workspaces: Workspaces, serving: Serving, made: 
 
 
 def _caches(base: Foundation, kept: Environments, serving: Serving, packages: Packages) -> dict[str, Cache]:
-    """What `runyard gc` may remove by its age alone."""
+    """Caches that `runyard gc` may prune by age alone."""
     home = base.settings.home
     environments = environments_root(home)
     return {
@@ -356,12 +360,12 @@ def _asset_rules(
     data: Data,
     files: RunFiles,
     sites: KnownSites,
-    places: Places,
+    clusters: Places,
     controller: Controller,
     serving: Serving,
     made: EnvironmentServices,
 ) -> dict[AssetKind, KindRules[Any]]:
-    """Secrets and web services have no rules here: they go by their own routes alone."""
+    """Rules by kind of asset. Secrets and web services have none: only their own routes change them."""
     assets = base.stores.assets
     return {
         AssetKind.MODEL: ModelKind(base.access, files, base.callers_blobs, assets, serving.models_stay),
@@ -369,7 +373,7 @@ def _asset_rules(
         AssetKind.ENVIRONMENT: EnvironmentKind(made.incoming),
         AssetKind.DATASET: DatasetRules(),
         AssetKind.DATASTORE: DatastoreRules(assets, data.vault, data.stores, base.access),
-        AssetKind.COMPUTE: ComputeRules(base.stores.nodes, base.runs, places, controller, sites, base.access),
+        AssetKind.COMPUTE: ComputeRules(base.stores.nodes, base.runs, clusters, controller, sites, base.access),
     }
 
 

@@ -1,4 +1,4 @@
-"""Builds what stands around environments."""
+"""Wiring of the use cases around environments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class EnvironmentServices:
     of_launches: LaunchEnvironments
 
     def builder(self, variables: Mapping[str, str], provisions: Provisions | None = None) -> Environments:
-        """On this machine, with a submitter's variables."""
+        """Builder of environments on this machine, with a submitter's variables."""
         return Environments(self.root, variables, lambda: provisions or Provisions())
 
 

@@ -1,5 +1,3 @@
-"""Builds what counts and shows figures."""
-
 import os
 
 from runyard.figures.counts import RunCounts
@@ -19,7 +17,7 @@ def build_figures(base: Foundation, host: LocalServiceHost) -> Figures:
 
 
 def build_traces(base: Foundation) -> TraceExport | None:
-    """None where the service has no endpoint for them."""
+    """None where no OTLP endpoint is configured."""
     if not has_endpoint(os.environ):
         return None
     traces = TraceExport(base.stores.runs)
@@ -27,9 +25,11 @@ def build_traces(base: Foundation) -> TraceExport | None:
     return traces
 
 
-def counting_points(figures: Figures, heard: Heard) -> Heard:
+def counting_points(metrics: Figures, listener: Heard) -> Heard:
+    """Wrap a metric listener so that logged points are counted first."""
+
     def count(run: RunRecord, delivered: Delivered) -> None:
-        figures.runs.note_points(sum(len(batch.values) for batch in delivered.batches))
-        heard(run, delivered)
+        metrics.runs.note_points(sum(len(batch.values) for batch in delivered.batches))
+        listener(run, delivered)
 
     return count

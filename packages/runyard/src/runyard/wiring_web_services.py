@@ -1,4 +1,4 @@
-"""Builds what stands around web services."""
+"""Wiring of the use cases around web services."""
 
 import os
 import threading
@@ -37,14 +37,14 @@ class Serving:
     endpoints: Endpoints
     records: ServiceRecords
     keys: ServiceKeys
-    keeper: ServiceKeeper
+    reconciler: ServiceKeeper
     leftovers: ServiceLeftovers
     assets: AssetStore
     models_stay: AbstractContextManager[bool]
-    """While it is held, no model goes and nothing comes that names one."""
+    """Lock: while it is held, no model is deleted and no deployment of one is created."""
 
     def environments_in_use(self) -> set[str]:
-        """Keys of those that web services need, which come back with the machine whether they answer now or not."""
+        """Keys of environments that web services need, also of those that do not answer now."""
         workspaces = self.assets.list_workspaces()
         bodies = [one.body for workspace in workspaces for one in self.assets.list(workspace.name, KIND)]
         return {key_of(environment_from_json(dict(body["environment"]))) for body in bodies}
@@ -85,7 +85,7 @@ def build_serving(
         endpoints=Endpoints(services, workspaces, base.access, blueprints, credentials, writer),
         records=ServiceRecords(assets, base.access, host, settings.web_services, lock_of),
         keys=ServiceKeys(services, credentials, writer),
-        keeper=ServiceKeeper(assets, host, credentials, writer),
+        reconciler=ServiceKeeper(assets, host, credentials, writer),
         leftovers=ServiceLeftovers(settings.home / "services", assets, host),
         assets=assets,
         models_stay=models_stay,

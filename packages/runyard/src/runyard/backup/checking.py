@@ -1,5 +1,3 @@
-"""Finding what is damaged in a home, and what in it belongs to nobody."""
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,36 +23,36 @@ _NAMED_FAULTS = 20
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be. `is_damage`: something stored is lost or cannot be trusted."""
+    """One problem of a home. `is_damage`: stored data is lost or cannot be trusted."""
 
     part: str
     what: str
     is_damage: bool = True
     repaired: str = ""
-    """Action that a repair took."""
+    """What a repair did about it; "" if nothing."""
 
 
 @dataclass(frozen=True)
 class Blobs:
-    """State of the blobs of a home."""
+    """Result of checking the blobs of a home."""
 
     altered: frozenset[str]
     missing: tuple[BlobReference, ...]
-    """Files of runs, snapshots and assets whose blob is not there, is altered or has another size."""
+    """Files of runs, snapshots and assets whose blob is missing, altered or has another size."""
     unnamed: int
     unnamed_bytes: int
 
 
 @dataclass(frozen=True)
 class Ownerless:
-    """Paths below the home that no row of the database knows; nobody works in them."""
+    """Paths below the home without a row in the database and without a process that uses them."""
 
     paths: tuple[str, ...]
     unbuilt_environments: tuple[str, ...]
 
 
 def check_database(settings: Settings, report: Report) -> list[Finding]:
-    """By the database's own check where it has one, and by reading every row."""
+    """Check with SQLite's integrity check, if it is SQLite, and by reading every row."""
     report("database", 0, 0)
     faults = [] if settings.database_url else sqlite_faults(settings.home / DATABASE_FILE)
     found = [Finding("database", fault) for fault in faults[:_NAMED_FAULTS]]
@@ -77,7 +75,7 @@ def check_database(settings: Settings, report: Report) -> list[Finding]:
 
 
 def check_blobs(home: Path, connection: Connection, report: Report) -> Blobs:
-    """Hash every blob and compare with what the rows name."""
+    """Hash every blob and compare with the references in the database."""
     named = named_blobs(connection)
     sizes: dict[str, int] = {}
     altered: set[str] = set()
@@ -89,9 +87,9 @@ def check_blobs(home: Path, connection: Connection, report: Report) -> Blobs:
             with open(file.path, "rb") as blob:
                 sha256, size = hash_of(blob.fileno())
         except FileNotFoundError:
-            continue  # collected meanwhile
+            continue  # deleted meanwhile by garbage collection
         except OSError:
-            sha256, size = "", 0  # a disk that cannot read it
+            sha256, size = "", 0  # unreadable on disk
         if sha256 != file.name:
             altered.add(file.name)
         elif file.name in named:
@@ -107,10 +105,10 @@ def check_blobs(home: Path, connection: Connection, report: Report) -> Blobs:
 
 
 def check_folders(home: Path, database: Database) -> Ownerless:
-    """Not those of web services: a starting service removes what has no owner there."""
+    """Find orphaned folders, except those of web services: the service removes these when it starts."""
     of_runs = [f"{part}/{name}" for part in ("logs", "interactive") for name in _names(home / part)]
     attempts = _names(home / "attempts")
-    # Read after the folders: a run that was submitted meanwhile has a row before it has a folder.
+    # Read after the folders: a run has a row before it has a folder.
     with database.engine.connect() as connection:
         known = set(connection.execute(select(runs.c.id)).scalars())
     paths = [path for path in of_runs if path.partition("/")[2] not in known]
@@ -127,7 +125,7 @@ def check_folders(home: Path, database: Database) -> Ownerless:
 
 
 def left_mounts(home: Path) -> list[str]:
-    """Mount points of attempts that are no more."""
+    """Mount points of attempts that no longer exist."""
     return [f"mounts/{name}" for name in _names(home / "mounts") if not (home / "attempts" / name).exists()]
 
 

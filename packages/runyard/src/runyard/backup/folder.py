@@ -1,11 +1,11 @@
-"""The folder that backups of a home lie in.
+"""The folder of backups of a home.
 
     runyard-backup.json     marks the folder as one of backups
     lock                    held (flock) while a backup is made
     blobs/ab/SHA256         the content of every file, shared by all snapshots
     snapshots/NAME/         one backup: manifest.json, database.sqlite or database.dump, files.jsonl, blobs.txt
 
-A snapshot is made in `snapshots/.NAME` and renamed when all of it is on disk, so a name without the dot is whole.
+A snapshot is written to `snapshots/.NAME` and renamed when all of it is on disk, so a name without the dot is complete.
 """
 
 import fcntl
@@ -28,8 +28,8 @@ SQLITE, POSTGRESQL = "sqlite", "postgresql"
 _MARK = "runyard-backup.json"
 _MANIFEST = "manifest.json"
 _LOCK = "lock"
-_OF_A_BEGINNING = frozenset({_LOCK, f"{_MARK}.new", "lost+found"})
-"""Names that a folder without the mark may hold: a first backup was cut, or another one is beginning."""
+_BEFORE_FIRST_BACKUP = frozenset({_LOCK, f"{_MARK}.new", "lost+found"})
+"""Names that a folder without the mark may hold: a first backup was interrupted, or another one is starting."""
 _SECRET_FOLDER = 0o700
 _PIECE_BYTES = 1 << 20
 
@@ -86,7 +86,7 @@ class BackupFolder:
         with explained(self.root):
             self.root.mkdir(mode=_SECRET_FOLDER, parents=True, exist_ok=True)
             held = {entry.name for entry in os.scandir(self.root)}
-            if _MARK not in held and held - _OF_A_BEGINNING:
+            if _MARK not in held and held - _BEFORE_FIRST_BACKUP:
                 raise InvalidArgument(
                     f"The folder {str(self.root)!r} is not empty and holds no backups.",
                     hint="Name an empty or new folder.",
@@ -105,7 +105,7 @@ class BackupFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One backup at a time goes into a folder, which is marked as one of backups. Raises Conflict for a second."""
+        """Lock the folder for one backup, and mark it as a folder of backups. Raises Conflict if it is locked."""
         with explained(self.root), (self.root / _LOCK).open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,12 +120,13 @@ class BackupFolder:
             yield
 
     def names(self) -> list[str]:
-        """Names of whole snapshots, oldest first."""
+        """Names of complete snapshots, oldest first."""
         found = (self.root / "snapshots").glob("*")
         return sorted(n.name for n in found if n.name[0] != "." and (n / _MANIFEST).is_file())
 
     def begin(self, name: str) -> Path:
-        """A new folder for the parts of a snapshot; what killed backups left is removed. For the lock's holder."""
+        """Create a folder for the parts of a snapshot, and remove those of killed backups. The caller holds the
+        lock."""
         folder = self.root / "snapshots"
         for left in folder.glob(".*"):
             shutil.rmtree(left)
@@ -134,14 +135,14 @@ class BackupFolder:
         return unfinished
 
     def finish(self, unfinished: Path, manifest: Manifest) -> None:
-        """Make it the newest snapshot; it is whole after a power cut from here on."""
+        """Make it the newest snapshot. Afterwards it survives a power failure."""
         _write_synced(unfinished / _MANIFEST, json.dumps(asdict(manifest), indent=2).encode())
         sync_folder(unfinished)
         os.rename(unfinished, unfinished.with_name(manifest.name))
         sync_folder(unfinished.parent)
 
     def manifest(self, name: str | None) -> Manifest:
-        """Manifest of the named snapshot, else of the newest. Raises NotFound naming those there are."""
+        """Manifest of the named snapshot, else of the newest. Raises NotFound that lists the existing ones."""
         names = self.names()
         chosen = name or (names[-1] if names else "")
         if chosen not in names:
@@ -160,7 +161,7 @@ class BackupFolder:
         return self.root / "snapshots" / name
 
     def checked_part(self, manifest: Manifest, part: Part) -> Path:
-        """The part's file, once its hash has been found to be that of the manifest."""
+        """Path of the part after a check of its hash. Raises RunyardError if it is missing or damaged."""
         file = self.path(manifest.name) / part.name
         found = part_of(file) if file.is_file() else None
         if found is None or (found.size, found.sha256) != (part.size, part.sha256):
@@ -181,9 +182,9 @@ class BackupFolder:
                 yield line.strip()
 
     def remove_older(self, keep: int) -> int:
-        """Remove all but the newest `keep` snapshots, and what only they named. For the lock's holder.
+        """Remove all but the newest `keep` snapshots, and blobs that only they used. The caller holds the lock.
 
-        While one of those kept is damaged, so that nobody knows what it names, no content is removed.
+        Removes no blobs while one of the kept snapshots is damaged, because its references are unknown.
         """
         names = self.names()
         for name in names[:-keep]:
@@ -196,7 +197,7 @@ class BackupFolder:
         return max(0, len(names) - keep)
 
     def _named(self, names: Iterable[str]) -> set[str]:
-        """Every blob that these snapshots name. Raises RunyardError where one is damaged."""
+        """Every blob that these snapshots use. Raises RunyardError if one is damaged."""
         used: set[str] = set()
         for name in names:
             manifest = self.manifest(name)

@@ -1,6 +1,6 @@
-"""Checking a home as a whole, and mending what can be mended without losing anything.
+"""Checks a home for damaged data and orphaned files, and repairs what can be repaired without loss.
 
-What is damaged or has no owner is moved into a folder `damaged-TIME` of the home, never deleted.
+Damaged and orphaned files are moved to a folder `damaged-TIME` of the home, never deleted.
 """
 
 import os
@@ -42,16 +42,16 @@ class HomeCheck:
         self._home, self._aside = settings.home, _Aside(settings.home)
 
     def check(self) -> list[Finding]:
-        """Change nothing; name everything."""
+        """List all problems and change nothing."""
         self._require_database()
         found = check_database(self._settings, self._report)
-        return found + self._look(found, repair=False, backup=None)
+        return found + self._check_files(found, repair=False, backup=None)
 
     def repair(self, backup: BackupFolder | None) -> list[Finding]:
-        """Mend what can be mended. Files that are damaged or missing come back from `backup` where it has them."""
+        """Repair what can be repaired. Damaged and missing files are restored from `backup` if it has them."""
         self._require_database()
         found = self._repaired_database(check_database(self._settings, self._report))
-        return found + self._look([one for one in found if not one.repaired], repair=True, backup=backup)
+        return found + self._check_files([one for one in found if not one.repaired], repair=True, backup=backup)
 
     def _require_database(self) -> None:
         if not self._settings.database_url and not (self._home / DATABASE_FILE).is_file():
@@ -60,8 +60,8 @@ class HomeCheck:
                 hint="Set RUNYARD_HOME, or RUNYARD_DATABASE_URL where it uses PostgreSQL; else: runyard restore FOLDER",
             )
 
-    def _look(self, broken: Sequence[Finding], *, repair: bool, backup: BackupFolder | None) -> list[Finding]:
-        """Files and folders. With a database that cannot be read nothing can be said of them."""
+    def _check_files(self, broken: Sequence[Finding], *, repair: bool, backup: BackupFolder | None) -> list[Finding]:
+        """Check, and with `repair` fix, files and folders. Not possible if the database cannot be read."""
         database = open_database(self._settings.store_url)
         try:
             with database.engine.connect() as connection:
@@ -79,9 +79,9 @@ class HomeCheck:
         self._report("repair", 0, 0)
         return self._repaired_blobs(blobs, backup) + self._repaired_folders(folders, is_certain=not broken)
 
-    def _moved_aside(self) -> dict[str, str]:
-        """Folders that belong to nothing, and what was done. Raises Conflict while a service runs: an import, for one,
-        writes the logs of a run before its row."""
+    def _move_orphans_aside(self) -> dict[str, str]:
+        """Move orphaned folders aside; returns the action for each. Raises Conflict while a service runs: an import,
+        for example, writes the logs of a run before its row."""
         with self._stopped():
             database = open_database(self._settings.store_url)
             try:
@@ -93,7 +93,7 @@ class HomeCheck:
         return dict.fromkeys(paths, f"moved to {self._aside.folder}")
 
     def _repaired_database(self, found: list[Finding]) -> list[Finding]:
-        """SQLite is built again from every row that can be read. PostgreSQL is left to its own tools."""
+        """Rebuild SQLite from every readable row. PostgreSQL is left to its own tools."""
         if not found or self._settings.database_url:
             return found
         try:
@@ -123,18 +123,18 @@ class HomeCheck:
     def _repaired_blobs(self, blobs: Blobs, backup: BackupFolder | None) -> list[Finding]:
         for sha256 in blobs.altered:
             self._aside.take(f"blobs/{sha256[:2]}/{sha256}")
-        back = self._brought_back({ref.sha256 for ref in blobs.missing} | blobs.altered, backup)
+        back = self._restored_blobs({ref.sha256 for ref in blobs.missing} | blobs.altered, backup)
 
         def done(sha256: str) -> str:
             if sha256 in back:
                 return "brought back from the backup"
-            # Without its content a file stays lost; only what nothing names is settled by moving it.
+            # A referenced file stays lost without its content; only an unreferenced blob is repaired by moving it.
             is_named = any(reference.sha256 == sha256 for reference in blobs.missing)
             return "" if is_named else f"moved to {self._aside.folder}"
 
         return blob_findings(blobs, done)
 
-    def _brought_back(self, wanted: set[str], backup: BackupFolder | None) -> set[str]:
+    def _restored_blobs(self, wanted: set[str], backup: BackupFolder | None) -> set[str]:
         if backup is None:
             return set()
         backup.require()
@@ -144,14 +144,14 @@ class HomeCheck:
         return {sha256 for sha256, (found, _) in zip(paths, stored, strict=True) if found == sha256}
 
     def _repaired_folders(self, folders: Ownerless, *, is_certain: bool) -> list[Finding]:
-        """Leave folders without an owner alone where rows are lost: they may belong to those rows."""
+        """Move orphaned folders aside, unless rows are lost: the folders may belong to those rows."""
         if not is_certain:
             return _folder_findings(folders, self._home)
         found: list[Finding] = []
         done: dict[str, str] = {}
         if folders.paths:
             try:
-                done = self._moved_aside()
+                done = self._move_orphans_aside()
             except Conflict as error:
                 found.append(Finding("folders", f"They were not moved: {error}", is_damage=False))
         if folders.unbuilt_environments:
@@ -168,14 +168,14 @@ class HomeCheck:
 
 
 class _Aside:
-    """The folder that damaged things are moved to, made when the first one comes."""
+    """The folder for damaged files; created on first use."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self.folder = home / f"damaged-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
 
     def take(self, path: str) -> None:
-        """Quiet when it is gone."""
+        """Move a path of the home to the folder; does nothing if it is gone."""
         target = self.folder / path
         if (self._home / path).exists():
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Bringing a home back from a backup."""
+"""Restores a home from a backup."""
 
 import os
 from collections.abc import Iterator
@@ -25,15 +25,15 @@ from runyard.stores.row_copy import copy_rows
 from runyard.stores.schema import metadata, runs, schema_version
 from runyard.stores.sql import open_stores
 
-_MADE_BY_ANY_START = frozenset(
+_CREATED_BY_START = frozenset(
     {"service.lock", "start.lock", "service.log", "start-error.json", "runyard-path", "lost+found", LOG_FOLDER}
 )
-_CUT_START_ERROR = ".start-error.json."
+_PARTIAL_START_ERROR = ".start-error.json."
 
 
 _ASIDE = "replaced"
 _MOVING = "moving aside what was here\n"
-"""Content of the marker before it names the backup: a restore that is cut then moves the rest aside, too."""
+"""Content of the marker before it names the backup: the next restore then also moves the rest aside."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Restored:
     blobs: int
     files: int
     moved_aside: str
-    """The folder that what the home held before lies in now; empty where it held nothing."""
+    """Folder with the former content of the home; empty if there was none."""
     notes: tuple[str, ...]
 
 
@@ -58,12 +58,12 @@ def restore_backup(
     replace: bool,
     leave_out_damaged: bool = False,
 ) -> Restored:
-    """Bring a home back from one snapshot. The caller holds the home's service lock.
+    """Restore a home from one snapshot. The caller holds the home's service lock.
 
-    With `replace`, what the home holds is moved aside first; nothing is deleted. Raises Conflict for a home or a
-    PostgreSQL database that is not empty, RunyardError for a backup that is damaged; with `leave_out_damaged`, damaged
-    files are left out and named in the notes. A restore that was killed is begun again by the next one; until then the
-    home is refused by the service.
+    With `replace`, the content of the home is moved aside first; nothing is deleted. Raises Conflict for a home or a
+    PostgreSQL database that is not empty, and RunyardError for a damaged backup; with `leave_out_damaged`, damaged
+    files are skipped and listed in the notes. The next restore resumes one that was killed; until then the service
+    refuses the home.
     """
     folder.require()
     manifest = folder.manifest(name)
@@ -75,7 +75,7 @@ def restore_backup(
         restore.fill()
         report("database", 0, 0)
         _load(manifest, database, home, database_url)
-        _let_go(database_url or f"sqlite:///{home / DATABASE_FILE}")
+        _free_lease_and_runs(database_url or f"sqlite:///{home / DATABASE_FILE}")
         sync_folder(home)
         (home / RESTORING).unlink()
         sync_folder(home)
@@ -91,7 +91,7 @@ def restore_backup(
 
 
 def move_aside(home: Path, names: Iterator[str], why: str) -> str:
-    """Move parts of a home into a new folder `WHY-TIME` of it; returns the folder, or "" where nothing was there."""
+    """Move parts of a home to a new folder `WHY-TIME` of it; returns the folder, or "" if there were none."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     aside = home / f"{why}-{stamp}"
     moved = False
@@ -104,9 +104,9 @@ def move_aside(home: Path, names: Iterator[str], why: str) -> str:
 
 
 def begin_anew(settings: Settings) -> str:
-    """Move aside what belongs to a database that is lost; returns the folder. The caller holds the service lock.
+    """Move aside the files of a lost database; returns their folder. The caller holds the service lock.
 
-    Raises Conflict where the database is there. Data of the workspaces' datastores stays.
+    Raises Conflict if the database exists. Data of the workspaces' datastores stays.
     """
     home = settings.home
     if settings.database_url or (home / DATABASE_FILE).exists():
@@ -149,18 +149,18 @@ class _Restore:
             there = [(sha256, path) for sha256 in self._target.missing(some) if (path := self._path(sha256))]
             stored = self._target.put_files([path for _, path in there])
             for (sha256, _), (found, _) in zip(there, stored, strict=True):
-                if found != sha256:  # stored under its own hash, which nothing names: gc removes it
+                if found != sha256:  # stored under its real hash, which nothing uses: gc removes it
                     self._leave_out(f"The blob {sha256}", "altered")
             done += len(some)
 
     def _put(self, file: KeptFile) -> bool:
-        """Write the file into the home; False where it was left out."""
-        target = self._home / _inner(file.path)
+        """Write the file to the home; False if it was skipped."""
+        target = self._home / _checked_path(file.path)
         path = self._path(file.sha256)
         if path is None:
             return False
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = target.with_name(f".restoring-{file.sha256}")  # the target's own name may be as long as a name can be
+        beside = target.with_name(f".restoring-{file.sha256}")  # the target's own name may have the maximum length
         beside.unlink(missing_ok=True)
         source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -182,7 +182,7 @@ class _Restore:
         return True
 
     def _path(self, sha256: str) -> Path | None:
-        """None where it is missing and left out."""
+        """Path of the blob in the backup; None if it is missing and skipped."""
         found = self._source.local_path(sha256)
         if found is None:
             self._leave_out(f"The blob {sha256}", "missing")
@@ -200,7 +200,7 @@ class _Restore:
 
 
 def _check_database(manifest: Manifest, database_url: str) -> None:
-    """A backup of SQLite can go into PostgreSQL; one of PostgreSQL needs PostgreSQL."""
+    """A backup of SQLite can be restored to PostgreSQL; a backup of PostgreSQL only to PostgreSQL."""
     if not database_url:
         if manifest.database_kind == POSTGRESQL:
             raise InvalidArgument(
@@ -231,9 +231,9 @@ def _load(manifest: Manifest, copy: Path, home: Path, database_url: str) -> None
         _move_to_postgres(copy, home / "moving.db", database_url)
 
 
-def _let_go(url: str) -> None:
-    """The lease and the runs that had not ended name the service that was backed up, which may go on with a database
-    of its own. The processes of those runs do not come back: the service of this home ends them."""
+def _free_lease_and_runs(url: str) -> None:
+    """Free the lease and unfinished runs: they name the service that was backed up, which may still run with its own
+    database. The processes of those runs are gone here, so the service of this home ends the runs."""
     database = open_database(url)
     try:
         free_lease(database)
@@ -245,7 +245,7 @@ def _let_go(url: str) -> None:
 
 
 def _move_to_postgres(copy: Path, scratch: Path, database_url: str) -> None:
-    """By way of a second copy, which gets the newest tables first."""
+    """Copy the rows from a temporary copy, whose schema is upgraded first."""
     _copy_database(copy, scratch)
     source, target = open_stores(f"sqlite:///{scratch}").database, open_stores(database_url).database
     try:
@@ -258,13 +258,13 @@ def _move_to_postgres(copy: Path, scratch: Path, database_url: str) -> None:
 
 
 def _begin(home: Path, what: str, replace: bool) -> str:
-    """Mark the home as one that is being restored from `what`, with nothing else in it; returns the folder that the
-    rest was moved to. What a cut restore of the same has brought stays, to be completed."""
+    """Mark the home as being restored from `what`, and move everything else aside; returns that folder. Files of an
+    interrupted restore of the same backup stay, to be completed."""
     marker = home / RESTORING
     cut = marker.read_text() if marker.exists() else None
     if cut == what:
         return ""
-    held = sorted(name for name in os.listdir(home) if not _is_made_by_any_start(name) and name != RESTORING)
+    held = sorted(name for name in os.listdir(home) if not _is_created_by_start(name) and name != RESTORING)
     if cut is not None:
         held = [name for name in held if not name.startswith(f"{_ASIDE}-")]
     if held and not replace and cut is None:
@@ -275,7 +275,7 @@ def _begin(home: Path, what: str, replace: bool) -> str:
     try:
         marker.write_text(_MOVING)
     except OSError:
-        if cut is None:  # the home is as it was
+        if cut is None:  # the home is unchanged
             marker.unlink(missing_ok=True)
         raise
     moved = move_aside(home, iter(held), _ASIDE)
@@ -283,12 +283,12 @@ def _begin(home: Path, what: str, replace: bool) -> str:
     return moved
 
 
-def _is_made_by_any_start(name: str) -> bool:
-    return name in _MADE_BY_ANY_START or name.startswith(_CUT_START_ERROR)
+def _is_created_by_start(name: str) -> bool:
+    return name in _CREATED_BY_START or name.startswith(_PARTIAL_START_ERROR)
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """The log files of a former database must go first: SQLite would apply them to this one."""
+    """Copy the database file. Journal files of a former database are deleted first: SQLite would apply them."""
     for name in ("-wal", "-shm", "-journal"):
         target.with_name(target.name + name).unlink(missing_ok=True)
     beside = target.with_name(f"{target.name}.restoring")
@@ -303,7 +303,7 @@ def _copy_database(source: Path, target: Path) -> None:
     os.rename(beside, target)
 
 
-def _inner(path: str) -> str:
+def _checked_path(path: str) -> str:
     if path.startswith("/") or "\0" in path or {"", ".", ".."} & set(path.split("/")):
         raise RunyardError(f"The backup lists a file {path!r}, which would lie outside of the home.")
     return path

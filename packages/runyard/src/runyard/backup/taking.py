@@ -1,4 +1,4 @@
-"""Making a backup of a home, while its service runs or not."""
+"""Makes a backup of a home; its service may run meanwhile."""
 
 import os
 import stat
@@ -38,12 +38,12 @@ DATABASE_FILE = "runyard.db"
 _TRIES = 3
 _NAMED = 3
 Report = Callable[[str, int, int], None]
-"""Told what is being done, how many of it are done, and how many there are (0 where nobody knows)."""
+"""Callback(step, done, total); `total` is 0 if it is unknown."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Content of a backup, and how much of it was not in the folder before."""
+    """Content of a new backup, and how much of it was not in the folder before."""
 
     name: str
     folder: str
@@ -59,7 +59,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Source:
-    """The home to back up. `has_data_here` is false where the workspaces' datastores lie elsewhere."""
+    """The home to back up. `has_data_here` is False if the workspaces' datastores are elsewhere."""
 
     home: Path
     database_url: str
@@ -70,9 +70,9 @@ class Source:
 def take_backup(
     source: Source, folder: BackupFolder, report: Report, *, with_data: bool = True, keep: int | None = None
 ) -> Taken:
-    """Add a snapshot of the home to the folder. A backup that is killed leaves the former ones as they were.
+    """Add a snapshot of the home to the folder. A killed backup leaves the former ones unchanged.
 
-    The database is copied first; then everything that this copy names, of which nothing can be collected meanwhile.
+    The database is copied first, then everything that this copy refers to; garbage collection is blocked meanwhile.
     """
     _check_place(source.home, folder.root)
     require_restored(source.home)
@@ -141,7 +141,7 @@ class _Backup:
 
     @contextmanager
     def _copied(self, target: Path) -> Iterator[Connection]:
-        """Copy the database; a connection that reads what the copy holds."""
+        """Copy the database; yields a connection that reads the copied state."""
         if self._source.database_url:
             with _exported(self._source.database_url) as (connection, snapshot):
                 dump_postgres(self._source.database_url, target, snapshot=snapshot)
@@ -163,7 +163,7 @@ class _Backup:
             engine.dispose()
 
     def _copy_blobs(self, names: Sequence[str], connection: Connection) -> list[str]:
-        """Returns those that are in the backup now. What is lost or altered in the home is named in the notes."""
+        """Copy blobs and return those that are in the backup. The notes list missing and altered ones."""
         lost: set[str] = set()
         kept: list[str] = []
         for start in range(0, len(names), FILES_AT_ONCE):
@@ -184,18 +184,18 @@ class _Backup:
         return kept
 
     def _cut_short(self, names: Sequence[str]) -> Iterator[str]:
-        """Blobs of the backup that have another size than the good ones of the home; they are removed, to be copied
+        """Remove blobs of the backup whose size differs from the good blob of the home, and yield them to be copied
         again."""
         for name in names:
             here, there = self._stored.local_path(name), self._target.local_path(name)
             if here is not None and there is not None and here.stat().st_size != there.stat().st_size:
-                with suppress(BlobDamaged):  # it is the home's that is bad
+                with suppress(BlobDamaged):  # the home's blob is the damaged one
                     self._stored.verified_path(name, always=True)
                     there.unlink()
                     yield name
 
     def _note_lost(self, lost: set[str], connection: Connection) -> None:
-        """An asset may mention hashes that are no blobs; only those that a file needs are missed."""
+        """Add a note for lost blobs that a file needs; other hashes in assets are not blobs."""
         damaged = [f"{ref.path!r} of {ref.owner}" for ref in blob_references(connection) if ref.sha256 in lost]
         if damaged:
             named = ", ".join(damaged[:_NAMED]) + (", ..." if len(damaged) > _NAMED else "")
@@ -222,7 +222,7 @@ class _Backup:
         return kept
 
     def _known_files(self) -> dict[str, KeptFile]:
-        """Those of the newest backup that is not damaged."""
+        """Files of the newest undamaged backup, by path."""
         for name in reversed(self._folder.names()):
             try:
                 return {file.path: file for file in self._folder.kept_files(self._folder.manifest(name))}
@@ -231,7 +231,8 @@ class _Backup:
         return {}
 
     def _copy_together(self, paths: Sequence[str]) -> dict[str, KeptFile]:
-        """Those that did not change meanwhile; synced together, which for many small files is far quicker."""
+        """Copy files with one sync, which is much faster for many small files. Returns those that did not change
+        meanwhile."""
         home = self._source.home
         try:
             before = [(home / path).lstat() for path in paths]
@@ -248,7 +249,7 @@ class _Backup:
         return copied
 
     def _copy_file(self, path: str) -> KeptFile | None:
-        """None for one that was removed meanwhile, or is no regular file."""
+        """Copy one file; None if it was removed meanwhile or is not a regular file."""
         file = self._source.home / path
         for tries_left in reversed(range(_TRIES)):
             try:
@@ -260,7 +261,7 @@ class _Backup:
             except InvalidArgument as refusal:
                 self._notes.append(refusal.problem)
                 return None
-            # A log only grows: what was copied of it is a true beginning.
+            # A log only grows, so the copy is a valid beginning of it.
             if path.startswith("logs/") or (facts.st_size, facts.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
                 break
             if not tries_left:
@@ -271,7 +272,7 @@ class _Backup:
 
 @contextmanager
 def _exported(url: str) -> Iterator[tuple[Connection, str]]:
-    """A connection to PostgreSQL whose snapshot pg_dump can share."""
+    """Connection to PostgreSQL, and the id of its snapshot for pg_dump."""
     database = open_database(url)
     try:
         with database.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
@@ -298,7 +299,7 @@ def _require_database(source: Source) -> None:
 
 
 def _free_name(folder: BackupFolder, at: datetime) -> str:
-    """By the time, and later than all there are: the newest is the last by name, whatever the clock does."""
+    """Name from the time, but later than all existing names, so that the newest is the last even if the clock jumps."""
     plain = at.strftime("%Y%m%dT%H%M%SZ")
     last = max(folder.names(), default="")
     if plain > last:
@@ -320,7 +321,7 @@ def _files_of(home: Path, with_data: bool) -> Iterator[tuple[str, os.stat_result
 
 
 def _files_below(home: Path, part: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Links are not followed. Names that vanish meanwhile are left out."""
+    """Files below a folder; does not follow links, skips files that vanish meanwhile."""
     try:
         entries = sorted(os.scandir(home / part), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):

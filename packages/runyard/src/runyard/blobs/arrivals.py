@@ -16,16 +16,16 @@ from runyard.errors import InvalidArgument
 from runyard.model.files import Within
 
 _READ_ONLY = 0o444
-_FEW = 4
+_FEW_ITEMS = 4
 _FLUSHES_AT_ONCE = 8
 _Item = TypeVar("_Item")
 
 
 class Arrivals:
-    """Blobs on their way in: written under temporary names, synced together, and only then given their own.
+    """Blobs that are being stored: written to temporary files, synced together, then renamed to their hash.
 
-    Leaving the block removes what did not get that far. Each temporary file is locked by its writer for as long as it
-    has that name: `remove_abandoned` tells by the lock which writers are gone.
+    Leaving the block removes files that were not renamed. Each temporary file is locked by its writer, so
+    `remove_abandoned` can tell which writers are gone.
     """
 
     def __init__(
@@ -35,7 +35,8 @@ class Arrivals:
         is_here: Callable[[str], bool],
         on_named: Callable[[str, os.stat_result], None],
     ) -> None:
-        """`on_named` is told of every blob that has got its name, and how its file looks."""
+        """`is_here(sha256)` tells if a blob is stored; `on_named(sha256, stat)` is called for every blob after its
+        rename."""
         self._root, self._incoming, self._is_here, self._on_named = root, incoming, is_here, on_named
         self._written: dict[str, tuple[int, str]] = {}
         self._unfinished: set[tuple[int, str]] = set()
@@ -51,7 +52,7 @@ class Arrivals:
             self._abandon(fd, name)
 
     def add_file(self, path: Path, *, is_final: bool = False, within: Within | None = None) -> tuple[str, int]:
-        """sha256 and size of the file; what lies here already is not written again."""
+        """Add a file and return its sha256 and size; a stored blob is not written again."""
         with opened_source(path, within) as (source, _):
             if is_final and (linked := self._linked(source)) is not None:
                 return self._add_whole(*linked, hash_of(linked[0]))
@@ -78,11 +79,12 @@ class Arrivals:
         return size
 
     def write_out(self) -> None:
-        """Give what was added its name, once its bytes are on disk; frees the descriptors held until now."""
-        # Begun for all before any is waited for: a third of the time. Begun earlier, it slows the making of files.
+        """Sync the added files and rename them to their hashes; closes their descriptors."""
+        # Starting writeback for all files before waiting for any takes a third of the time. Starting it earlier slows
+        # down the creation of files.
         for fd, _ in self._written.values():
             start_writing_out(fd)
-        _at_once(os.fdatasync, [fd for fd, _ in self._written.values()])
+        _in_parallel(os.fdatasync, [fd for fd, _ in self._written.values()])
         for sha256, (fd, name) in self._written.items():
             self._rename(name, sha256)
             self._unfinished.discard((fd, name))
@@ -91,9 +93,9 @@ class Arrivals:
         self._written.clear()
 
     def settle(self) -> None:
-        """What was added is found after a power cut from here on."""
+        """Make everything added so far survive a power failure."""
         self.write_out()
-        _at_once(sync_folder, list(self._changed_folders))
+        _in_parallel(sync_folder, list(self._changed_folders))
         self._changed_folders.clear()
 
     def _add_small(self, sha256: str, data: bytes) -> None:
@@ -115,21 +117,22 @@ class Arrivals:
         return sha256, size
 
     def _linked(self, source: int) -> tuple[int, str] | None:
-        """A second name for the opened file, or None where there can be none or another name leads to it already."""
+        """Hard link to the open file; None if that is not possible or the file has other links."""
         if os.fstat(source).st_nlink != 1:
             return None
         name = f"{self._incoming}/{secrets.token_hex(16)}"
         try:
-            # The open file, whatever its path leads to by now. Only with a folder given does Python follow the link.
+            # Link the open file, whatever its path leads to by now. Python follows the /proc link only if src_dir_fd is
+            # given.
             os.link(f"/proc/self/fd/{source}", name, src_dir_fd=source, follow_symlinks=True)
         except OSError:
-            return None  # another file system, or one without links: it is copied
+            return None  # another file system, or one without hard links: copy instead
         try:
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
-            return None  # `remove_abandoned` was quicker than the lock
+            return None  # `remove_abandoned` removed it before it was locked
         self._unfinished.add((fd, name))
-        # Shared: `remove_abandoned` can lock it neither way, and readers elsewhere are not disturbed.
+        # Shared: it keeps `remove_abandoned` out without disturbing other readers that lock the file.
         if not (_locked(fd, name, fcntl.LOCK_SH) and os.path.samestat(os.fstat(fd), os.fstat(source))):
             self._abandon(fd, name)
             return None
@@ -165,13 +168,13 @@ class Arrivals:
 
 
 def remove_abandoned(incoming: Path) -> tuple[int, int]:
-    """Remove temporary files whose writers are gone; (count, bytes). Files that are being written stay."""
+    """Remove temporary files whose writers are gone; returns (count, bytes). Files that are being written stay."""
     count = size = 0
     for entry in os.scandir(incoming):
         try:
             fd = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # it has got its name, or its writer removed it
+            continue  # it was renamed, or its writer removed it
         try:
             if _locked(fd, entry.path, fcntl.LOCK_EX):
                 os.unlink(entry.path)
@@ -182,7 +185,7 @@ def remove_abandoned(incoming: Path) -> tuple[int, int]:
 
 
 def _locked(fd: int, name: str, how: int) -> bool:
-    """Lock an open file; False where another holds it, or where `name` no longer leads to it."""
+    """Lock an open file; False if another process holds the lock, or `name` is no longer that file."""
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(fd), os.stat(name, follow_symlinks=False))
@@ -195,9 +198,9 @@ def _check(named: str, actual: str) -> None:
         raise InvalidArgument(f"The bytes sent as blob {named} have the sha256 {actual}.", hint="Send the file again.")
 
 
-def _at_once(sync: Callable[[_Item], None], items: Sequence[_Item]) -> None:
-    """Disks take many flushes in the time of one."""
-    if len(items) < _FEW:
+def _in_parallel(sync: Callable[[_Item], None], items: Sequence[_Item]) -> None:
+    """Sync many files in parallel: disks handle many flushes in the time of one."""
+    if len(items) < _FEW_ITEMS:
         for item in items:
             sync(item)
         return

@@ -1,4 +1,4 @@
-"""Copying a file in while its hash is made: the hash is of the bytes that were written, whatever the source does."""
+"""Opens users' files safely, and copies files while hashing the bytes that were written."""
 
 import errno
 import fcntl
@@ -19,18 +19,18 @@ _NO_REFLINK = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOT
 
 
 def copy_large(source: int, target: int) -> tuple[str, int]:
-    """sha256 and size of what `target` now holds. A reflink where the file system can, else a copy."""
-    pieces = _read(target) if _reflinked(source, target) else _copied(source, target)
-    return _hash_beside(pieces)
+    """Copy a file, by reflink if the file system supports it; returns sha256 and size of `target`."""
+    pieces = _read(target) if _try_reflink(source, target) else _copy_pieces(source, target)
+    return _hash_in_thread(pieces)
 
 
 def hash_of(fd: int) -> tuple[str, int]:
-    """sha256 and size of a file that does not change."""
-    return _hash_beside(_read(fd)) if os.fstat(fd).st_size > SMALL_BYTES else _hash_small(fd)
+    """sha256 and size of a file that nobody changes meanwhile."""
+    return _hash_in_thread(_read(fd)) if os.fstat(fd).st_size > SMALL_BYTES else _hash_small(fd)
 
 
 def start_writing_out(fd: int) -> None:
-    """Ask the kernel to begin; a later fdatasync of many such files then waits once rather than for each."""
+    """Ask the kernel to start writing a file to disk, so that later fdatasyncs of many files overlap."""
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
@@ -39,7 +39,7 @@ def _hash_small(fd: int) -> tuple[str, int]:
     return hashlib.sha256(data).hexdigest(), len(data)
 
 
-def _reflinked(source: int, target: int) -> bool:
+def _try_reflink(source: int, target: int) -> bool:
     try:
         fcntl.ioctl(target, _FICLONE, source)
     except OSError as error:
@@ -56,10 +56,10 @@ def _read(fd: int) -> Iterator[bytes]:
         offset += len(piece)
 
 
-def _copied(source: int, target: int) -> Iterator[bytes]:
+def _copy_pieces(source: int, target: int) -> Iterator[bytes]:
     unsynced = 0
     for piece in _read(source):
-        yield piece  # first, so that it is hashed while it is written
+        yield piece  # yield first, so that it is hashed while it is written
         write_all(target, piece)
         unsynced += len(piece)
         if unsynced >= _SYNC_BYTES:
@@ -67,8 +67,8 @@ def _copied(source: int, target: int) -> Iterator[bytes]:
             unsynced = 0
 
 
-def _hash_beside(pieces: Iterator[bytes]) -> tuple[str, int]:
-    """Hash in a second thread (hashlib lets go of the GIL) what this one reads and writes."""
+def _hash_in_thread(pieces: Iterator[bytes]) -> tuple[str, int]:
+    """Hash in a second thread what this thread reads and writes; hashlib releases the GIL."""
     digest = hashlib.sha256()
     waiting: Queue[bytes | None] = Queue(_PIECES_AHEAD)
 

@@ -9,7 +9,7 @@ from runyard.errors import RunyardError, StorageFull
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """A full disk below `path` becomes StorageFull; other faults of the disk name the file."""
+    """Turn OSError into StorageFull for a full disk, else into a RunyardError that names the file."""
     try:
         yield
     except OSError as error:

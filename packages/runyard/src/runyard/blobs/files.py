@@ -21,7 +21,7 @@ _LOCK = "lock"
 _REREAD_SHARE = 1 / 64
 _REPAIR = "Run: runyard check --repair"
 _HOLD = "hold"
-_FILES_AT_ONCE = 256  # each holds a descriptor until all are written out
+_FILES_AT_ONCE = 256  # each holds a descriptor until all are synced
 _SHARD = re.compile(r"[0-9a-f]{2}")
 
 
@@ -36,11 +36,11 @@ class FileBlobStore:
             self._incoming.mkdir(parents=True, exist_ok=True)
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        with self._keeping():
+        with self._deletion_lock():
             return [name for name in names if not self._touched(check_sha256(name))]
 
     def put(self, sha256: str, chunks: Iterable[bytes]) -> int:
-        with self._arrivals() as arrivals:
+        with self._incoming_blobs() as arrivals:
             if self._touched(check_sha256(sha256)):
                 return self._path(sha256).stat().st_size
             size = arrivals.add_stream(sha256, chunks)
@@ -48,7 +48,7 @@ class FileBlobStore:
             return size
 
     def put_many(self, blobs: Iterable[tuple[str, bytes]]) -> None:
-        with self._arrivals() as arrivals:
+        with self._incoming_blobs() as arrivals:
             for count, (sha256, data) in enumerate(blobs, start=1):
                 arrivals.add_bytes(check_sha256(sha256), data)
                 if count % _FILES_AT_ONCE == 0:
@@ -59,7 +59,7 @@ class FileBlobStore:
         self, paths: Sequence[Path], *, are_final: bool = False, within: Within | None = None
     ) -> list[tuple[str, int]]:
         stored: list[tuple[str, int]] = []
-        with self._arrivals() as arrivals:
+        with self._incoming_blobs() as arrivals:
             for start in range(0, len(paths), _FILES_AT_ONCE):
                 stored += [
                     arrivals.add_file(path, is_final=are_final, within=within)
@@ -81,7 +81,7 @@ class FileBlobStore:
                 is_known = self._marks.is_known(sha256, facts) and has_size and not always
                 if not is_known or random.random() < _REREAD_SHARE:
                     self._verify(sha256, blob)
-                if not has_size:  # the hash is right: whoever named the size was wrong, and others named it rightly
+                if not has_size:  # the hash is right: the reference has a wrong size
                     raise BlobDamaged(f"The blob {sha256} has {facts.st_size} bytes, not {size}.", hint=_REPAIR)
         except FileNotFoundError as error:
             raise NotFound(f"There is no blob {sha256}.", hint="Send it again.") from error
@@ -95,7 +95,7 @@ class FileBlobStore:
         self._marks.note(sha256, facts)
 
     def _damaged(self, sha256: str) -> BlobDamaged:
-        """From here on the blob counts as missing, so that whoever has the content sends it again."""
+        """Mark the blob as missing, so that clients upload it again, and return the error."""
         self._marks.note_damaged(sha256)
         return BlobDamaged(f"The blob {sha256} is not what was stored: its file was altered.", hint=_REPAIR)
 
@@ -104,9 +104,9 @@ class FileBlobStore:
         return path if path.exists() else None
 
     def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
-        """Also removes what killed writers left. Blobs that `missing` or `put*` met lately count as touched.
+        """Also removes files of killed writers. `missing` and `put*` count as a touch of a blob.
 
-        Raises Conflict while somebody is inside `all_kept`.
+        Raises Conflict while another process is inside `all_kept`.
         """
         limit = time.time() - older_than_seconds
         with self._locked(_HOLD, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -114,7 +114,7 @@ class FileBlobStore:
 
     @contextmanager
     def all_kept(self) -> Iterator[None]:
-        """While inside, nobody deletes a blob; waits for a deletion that has begun."""
+        """Prevent all deletions of blobs inside the block; waits for a running deletion."""
         with self._locked(_HOLD, fcntl.LOCK_SH):
             yield
 
@@ -123,7 +123,7 @@ class FileBlobStore:
         for shard in self._root.iterdir():
             if not _SHARD.fullmatch(shard.name):
                 continue
-            with self._keeping(exclusively=True):
+            with self._deletion_lock(exclusively=True):
                 for entry in os.scandir(shard):
                     facts = entry.stat(follow_symlinks=False)
                     if entry.name not in used and facts.st_mtime < limit:
@@ -137,16 +137,16 @@ class FileBlobStore:
             return remove_abandoned(self._incoming)
 
     @contextmanager
-    def _arrivals(self) -> Iterator[Arrivals]:
+    def _incoming_blobs(self) -> Iterator[Arrivals]:
         arriving = Arrivals(self._root, self._incoming, self._touched, self._marks.note)
-        with self._keeping(), explained(self._root), arriving as arrivals:
+        with self._deletion_lock(), explained(self._root), arriving as arrivals:
             yield arrivals
 
     def _path(self, sha256: str) -> Path:
         return self._root / sha256[:2] / sha256
 
     def _touched(self, sha256: str) -> bool:
-        """Whether it is here and not known to be damaged; if so it counts as used now."""
+        """True if it is stored and not known to be damaged. Marks it as used now."""
         path = f"{self._root}/{sha256[:2]}/{sha256}"
         try:
             is_known, now = self._marks.is_known(sha256, path), time.time_ns()
@@ -158,8 +158,8 @@ class FileBlobStore:
         return not self._marks.is_damaged(sha256)
 
     @contextmanager
-    def _keeping(self, *, exclusively: bool = False) -> Iterator[None]:
-        """While anybody is inside, nobody is inside exclusively: a blob found here is not deleted a moment later."""
+    def _deletion_lock(self, *, exclusively: bool = False) -> Iterator[None]:
+        """Shared or exclusive lock: a blob that was found inside the block is not deleted meanwhile."""
         with self._locked(_LOCK, fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH):
             yield
 

@@ -10,7 +10,7 @@ from runyard.model.names import check_relative_path, check_run_id
 
 
 class FileLogStore:
-    """Logs as plain files `RUN/PATH` below a folder, so that any tool can read them. Safe among processes."""
+    """Logs as plain files `RUN/PATH` below a folder, readable by any tool. Safe among processes."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -45,7 +45,7 @@ class FileLogStore:
         return dict(sorted(found.items()))
 
     def read(self, run_id: str, path: str, offset: int = 0, limit: int | None = None) -> bytes:
-        """What is there of the range asked for: nothing past the end or where no log is."""
+        """Available bytes of the range; empty past the end or if there is no log."""
         try:
             with open(self._file(run_id, path), "rb") as log:
                 there = max(0, os.fstat(log.fileno()).st_size - offset)
@@ -97,7 +97,7 @@ def _write_or_undo(fd: int, data: memoryview, end: int) -> None:
     try:
         write_all(fd, data)
     except OSError:
-        os.ftruncate(fd, end)  # what was not acknowledged will be sent again, whole
+        os.ftruncate(fd, end)  # the client sends unacknowledged data again
         raise
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from runyard.errors import InvalidArgument, NotFound
 from runyard.model.files import Within
 
-# Without O_NONBLOCK the opening of a FIFO would wait for a writer.
+# Without O_NONBLOCK, opening a FIFO would wait for a writer.
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @contextmanager
 def opened_source(path: Path, within: Within | None = None) -> Iterator[tuple[int, os.stat_result]]:
-    """A regular file of a user, open for reading, and its facts. Links, FIFOs, sockets and devices are refused, and
-    what does not lie `within`."""
+    """Open a user's regular file; yields its descriptor and stat. Refuses links, FIFOs, sockets and devices, and files
+    that are not `within` the allowed folders."""
     try:
         fd = os.open(path, _FLAGS)
     except (OSError, ValueError) as error:
@@ -32,7 +32,7 @@ def opened_source(path: Path, within: Within | None = None) -> Iterator[tuple[in
 
 
 def _check_place(fd: int, path: Path, facts: os.stat_result, within: Within) -> None:
-    """Asks the kernel where the open file lies: the path may lead elsewhere a moment later."""
+    """Ask the kernel for the path of the open file: the given path may lead elsewhere a moment later."""
     place = os.readlink(f"/proc/self/fd/{fd}")
     if not any(place.startswith(f"{folder}/") for folder in within.folders):
         raise InvalidArgument(

@@ -5,9 +5,9 @@ _Mark = tuple[int, int, int]
 
 
 class VerifiedMarks:
-    """Which blobs this process has hashed or written, and how their files looked then. Safe among threads.
+    """Blobs that this process has hashed or written, with the inode, size and mtime of that time. Safe among threads.
 
-    Only a cache: what is forgotten is hashed again.
+    Only a cache: a forgotten blob is hashed again.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class VerifiedMarks:
         self._damaged.discard(sha256)
 
     def note_touched(self, sha256: str, mtime_ns: int) -> None:
-        """A known file has got this time; one on a disk that keeps coarser times is hashed again."""
+        """Store the new mtime of a known file. If the disk has coarser times, the file is hashed again."""
         if mark := self._marks.get(sha256):
             self._marks[sha256] = (*mark[:2], mtime_ns)
 
@@ -30,7 +30,7 @@ class VerifiedMarks:
         self._damaged.add(sha256)
 
     def forget(self, sha256: str) -> None:
-        """Its file is deleted."""
+        """Remove a blob whose file was deleted."""
         self._marks.pop(sha256, None)
         self._damaged.discard(sha256)
 
@@ -38,7 +38,7 @@ class VerifiedMarks:
         return sha256 in self._damaged
 
     def is_known(self, sha256: str, file: os.stat_result | str) -> bool:
-        """Whether the file is as it was when its content was known to be right. Raises FileNotFoundError."""
+        """True if the file is unchanged since its content was verified. Raises FileNotFoundError."""
         mark = self._marks.get(sha256)
         if mark is None:
             return False

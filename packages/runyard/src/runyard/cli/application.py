@@ -1,4 +1,4 @@
-"""All commands in one program. Heavy parts are imported inside the commands that need them: lists stay quick."""
+"""All commands in one Typer application. Commands import heavy modules themselves, so that `--help` stays quick."""
 
 import sys
 from collections.abc import Callable
@@ -13,16 +13,16 @@ from runyard.cli import (
     data,
     datastores,
     doctor,
-    figures,
     process_logs,
     runs,
     service,
-    storage,
     tensorboard,
 )
 from runyard.cli.connection import ServiceError, Unreachable
 from runyard.cli.environments import commands as environments
 from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
+from runyard.cli.figures import app as metrics_app
+from runyard.cli.storage import du, gc
 from runyard.cli.sweeps import commands as sweeps
 from runyard.cli.web_services import deploy, profiles, services
 from runyard.errors import RunyardError
@@ -46,7 +46,7 @@ Exit codes: 0 ok, 1 the answer is no (a failed run), 2 wrong usage, 3 not found,
 
 
 def run() -> None:
-    """Act on the command line: every foreseen error becomes one line on stderr and an exit code."""
+    """Run the command line. Expected errors become one line on stderr and an exit code."""
     if not sys.platform.startswith("linux"):
         _fail(f"Runyard runs on Linux; this is {sys.platform}.", Exit.NO)
     try:
@@ -57,7 +57,7 @@ def run() -> None:
         _fail(str(error), Exit.NO_SERVICE)
     except (ServiceError, RunyardError) as error:
         _fail(str(error), BY_ERROR_CODE.get(error.code, Exit.NO))
-    except OSError as error:  # a folder that may not be written, a full disk
+    except OSError as error:  # no permission, a full disk
         _fail(str(error), Exit.NO)
 
 
@@ -71,7 +71,7 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
     )
     app.callback()(_options)
     commands: list[Callable[..., None]] = [service.up, service.down, service.status, service.serve, process_logs.logs]
-    commands += [deploy.deploy, storage.du, storage.gc, doctor.doctor, tensorboard.tensorboard]
+    commands += [deploy.deploy, du, gc, doctor.doctor, tensorboard.tensorboard]
     commands += [backups.backup, backups.restore, backups.check]
     for command in commands:
         app.command()(command)
@@ -85,7 +85,7 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
     app.add_typer(data.app, name="data")
     app.add_typer(datastores.app, name="datastores")
     app.add_typer(environments.app, name="environments")
-    app.add_typer(figures.app, name="metrics")
+    app.add_typer(metrics_app, name="metrics")
     return app
 
 

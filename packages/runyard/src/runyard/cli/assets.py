@@ -75,7 +75,7 @@ def show_model(
 
 
 def _print_lineage(lineage: dict[str, Any]) -> None:
-    """From the model back to what made it, and forth to what serves it."""
+    """Print the run and data that made the model, and the web services that serve it."""
     from runyard.environments.lockfile import Lock
 
     run = lineage["run"]
@@ -131,10 +131,10 @@ def _model(name: str, version: int | None, workspace: str | None) -> dict[str, A
 
 def _inside(target: Path, path: str) -> Path:
     root = target.resolve()
-    place = (root / path).resolve()
-    if not place.is_relative_to(root):
+    file = (root / path).resolve()
+    if not file.is_relative_to(root):
         raise Refusal(f"The model's file {path!r} would land outside {target}.", exit_code=Exit.NO)
-    return place
+    return file
 
 
 def _size(model: dict[str, Any]) -> str:

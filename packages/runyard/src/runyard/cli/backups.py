@@ -1,4 +1,4 @@
-"""Backups of this machine's home. These commands work on its files, whether the service runs or not."""
+"""Commands that back up, restore and check the home. They work on its files and need no service."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Compute targets on the command line."""
+"""`runyard compute`: compute targets and their nodes.
+
+`attach` has one command for each installed compute kind whose clusters can be attached.
+"""
 
 from typing import Annotated, Any
 
@@ -12,7 +15,7 @@ from runyard.cli.wording import local_time, maker_of
 
 app = typer.Typer(no_args_is_help=True, help="Compute targets and their nodes.")
 attach = typer.Typer(cls=AttachGroup, no_args_is_help=True, help="Attach a cluster that is there already.")
-attach.callback()(lambda: None)  # without one, or a command of its own, typer refuses the group
+attach.callback()(lambda: None)  # typer refuses a group without commands or a callback
 app.add_typer(attach, name="attach")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
@@ -52,7 +55,7 @@ def show(name: NameArgument, workspace: WorkspaceOption = None, output: FormatOp
         print_json(target)
         return
     body, status = target["body"], target["status"]
-    place = {
+    where = {
         "compute": target["name"],
         "type": body["type"],
         "address": body.get("address") or "",
@@ -61,7 +64,7 @@ def show(name: NameArgument, workspace: WorkspaceOption = None, output: FormatOp
     scale = {"nodes": _range(target), "now": _counted(status), "allocation": status["allocation_state"]}
     own = {name: str(value) for name, value in (body.get("settings") or {}).items()}
     print_fields(
-        {**place, **own, **scale, "created by": maker_of(target), "description": body.get("description") or ""}
+        {**where, **own, **scale, "created by": maker_of(target), "description": body.get("description") or ""}
     )
     for error in status["errors"]:
         print(f"error: {error}")
@@ -126,7 +129,7 @@ def _address(service: Service, workspace: str | None, name: str, what: str) -> s
 
 
 def _size(target: dict[str, Any]) -> str:
-    """A VM size, or what an attached cluster gives each node of a run."""
+    """VM size, or the resources of one node of an attached cluster."""
     resources = target["body"].get("resources") or {}
     named = [f"{amount:g} {name.upper()}" for name in ("cpu", "gpu") if (amount := resources.get(name))]
     if memory := resources.get("memory_gb"):

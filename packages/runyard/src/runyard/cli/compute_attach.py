@@ -1,5 +1,3 @@
-"""`runyard compute attach KIND`: one command for each installed compute kind whose clusters can be attached."""
-
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +9,7 @@ from typer.main import get_command
 from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_json
+from runyard.cli.v1 import opened_workspace
 
 if TYPE_CHECKING:
     from runyard.compute.fields import Option
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AttachGroup(TyperGroup):
-    """Kinds are listed, and imported, only when somebody attaches a cluster or asks how."""
+    """Group of `attach` commands. Imports compute kinds only when it is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(_attachable())
@@ -41,7 +40,7 @@ def _attachable() -> "dict[str, AnyKind]":
 
 
 def _attacher(kind: "AnyKind") -> Callable[..., None]:
-    """A function whose parameters are the kind's own fields, before those that every kind has."""
+    """Command function: the kind's own fields as parameters, then those of every kind."""
     from runyard.compute.fields import options_of
 
     options = options_of(kind.target)
@@ -79,7 +78,7 @@ def _common(
     workspace: WorkspaceOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """The options of every kind; only the signature is used."""
+    """Options of every kind; only the signature is used."""
 
 
 def attach(
@@ -93,7 +92,7 @@ def attach(
     output: Format,
     **resources: float | None,
 ) -> None:
-    from runyard.cli.v1 import opened_workspace
+    """Register the cluster as a compute target, or change the one of this name. Raises Refusal."""
     from runyard.compute.fields import read_body
 
     wanted = {each: amount for each, amount in resources.items() if amount is not None}
@@ -122,7 +121,7 @@ def attach(
 
 
 def _stored(service: Service, root: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The target, or one of the same type that is there already and was changed; with its status."""
+    """Create the target, or change an existing one of the same type; return it with its status."""
     listed = service.get(f"{root}/assets/computes")["assets"]
     present = next((asset["body"].get("type") for asset in listed if asset["name"] == name), None)
     if present not in (None, body["type"]):

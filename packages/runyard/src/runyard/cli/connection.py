@@ -1,4 +1,4 @@
-"""The one place where the command line meets the SDK's client, which finds the service or starts it."""
+"""Connection to the service through the SDK's client, which finds or starts it. Only this module uses that client."""
 
 import os
 import re
@@ -45,7 +45,7 @@ MakerOption = Annotated[
 
 
 def home() -> Path:
-    """The home folder, which need not exist. Refuses one that is not this user's."""
+    """The home folder, which need not exist. Raises Refusal for another user's."""
     from runyard_sdk.home import home_folder, why_not_ours
 
     refusal = why_not_ours(home_folder())
@@ -55,10 +55,10 @@ def home() -> Path:
 
 
 def quoted(part: str, *, keep: str = "") -> str:
-    """A name or path as a part of an address; characters in `keep` stay as they are."""
+    """Percent-encode a name or path, except characters in `keep`. Raises Refusal for an empty one."""
     from urllib.parse import quote
 
-    if not part:  # "/runs/" would be another route
+    if not part:  # an empty name would call another route
         raise Refusal("The name is empty.", hint="The `list` commands show the names.", exit_code=Exit.USAGE)
     return quote(part, safe=keep)
 
@@ -70,14 +70,14 @@ def connect() -> "Service":
 
 
 class Service:
-    """Routes below /api/v1 as calls. An error answer raises ServiceError, no answer at all Unreachable."""
+    """Calls routes below /api/v1. Raises ServiceError for an error response, Unreachable without a response."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it may be on another machine: RUNYARD_URL names it, and it is not the one of this home."""
+        """Whether it may be on another machine: RUNYARD_URL is set and names no service of this home."""
         from runyard_sdk.discovery import running
 
         used, own = self._client.transport.service, running()
@@ -88,7 +88,7 @@ class Service:
         return str(self._client.transport.service.token)
 
     def reached_from_here(self, access: "StoreAccess") -> "StoreAccess":
-        """With the address and the token by which this process speaks to it."""
+        """Store access with the address and token that this process uses."""
         used, ca = self._client.transport.service, os.environ.get("RUNYARD_CA")
         options = {**access.options, "url": used.url, "ca": os.path.abspath(ca) if ca else ""}
         return replace(access, options=options, secrets={"token": used.token})
@@ -97,12 +97,12 @@ class Service:
         return self._client.get(path, **query)
 
     def read(self, path: str, **query: Any) -> bytes:
-        """An answer that is no JSON."""
+        """Body of a response that is no JSON."""
         content: bytes = self._client.read(path, **query)
         return content
 
     def read_piece(self, path: str, **query: Any) -> tuple[bytes, int]:
-        """Bytes of a file that grows, and the offset behind them."""
+        """Bytes of a growing file, and the offset behind them."""
         from urllib.parse import urlencode
 
         with self._client.open(f"{path}?{urlencode(query)}" if query else path) as answer:
@@ -113,7 +113,7 @@ class Service:
         return self._client.post(path, body)
 
     def post_again(self, path: str, body: Any = None) -> Any:
-        """A POST that the service recognises when it comes twice: repeated when the connection breaks."""
+        """Idempotent POST: repeated when the connection breaks."""
         return self._client.post_again(path, body)
 
     def put(self, path: str, body: Any) -> Any:
@@ -123,15 +123,15 @@ class Service:
         self._client.delete(path)
 
     def save(self, path: str, target: Path, told: Callable[[int], None] | None = None) -> None:
-        """Write an answer's bytes to a file: beside it first, then renamed. `told` hears how many bytes came."""
+        """Download to a file, atomically. `told` is called with the number of bytes of each piece."""
         self._client.download(path, str(target), told=told)
 
     def upload(self, path: str, source: Path, told: Callable[[int], None] | None = None) -> Any:
-        """PUT the bytes of a file. `told` hears how many bytes went."""
+        """PUT the bytes of a file. `told` is called with the number of bytes of each piece."""
         return self._client.upload(path, str(source), told=told)
 
     def log_pages(self, path: str) -> Iterator[bytes]:
-        """All of a run's log, however long, a page at a time. A page that breaks off is asked for again."""
+        """Yield a run's log in pages. A page whose connection breaks is requested again."""
         offset = 0
         while page := self.read(path, offset=offset, limit=LOG_PAGE_BYTES):
             yield page
@@ -140,7 +140,7 @@ class Service:
                 break
 
     def log_texts(self, path: str) -> Iterator[str]:
-        """The same as text; what is no UTF-8 is replaced."""
+        """Yield a run's log as text; invalid UTF-8 is replaced."""
         decoder = getincrementaldecoder("utf-8")("replace")
         for page in self.log_pages(path):
             yield decoder.decode(page)
@@ -148,33 +148,33 @@ class Service:
             yield rest
 
     def print_log(self, path: str) -> None:
-        """The bytes of a run's log to stdout, unchanged."""
+        """Write the bytes of a run's log to stdout, unchanged."""
         sys.stdout.flush()
         for page in self.log_pages(path):
             sys.stdout.buffer.write(page)
         sys.stdout.buffer.flush()
 
     def follow(self, run_id: str) -> Iterator[tuple[Any, ...]]:
-        """What a run does as it does it, across restarts of the service; see `runyard_sdk.follow`."""
+        """Yield events of a run until it ends, across restarts of the service; see `runyard_sdk.follow`."""
         from runyard_sdk.follow import follow
 
         yield from follow(self._client, run_id)
 
     def follow_ranks(self, run_id: str, rank: int | None) -> Iterator[tuple[Any, ...]]:
-        """The same for the logs of all ranks at once, or of one."""
+        """The same for the logs of all ranks, or of one."""
         from runyard_sdk.follow import follow_ranks
 
         yield from follow_ranks(self._client, run_id, rank)
 
     def workspace(self, given: str | None) -> str:
-        """The name to use: as given, else that of the config file that holds here, else the local default's."""
+        """Name of the workspace: as given, else from the nearest config.json, else the local default."""
         from runyard_sdk.configfile import find, read
 
         config = None if given else find(str(Path.cwd()))
         return str(read(config)[2]) if config else given or DEFAULT_WORKSPACE
 
     def runs(self, workspace: str | None, limit: int, **query: Any) -> tuple[list[dict[str, Any]], bool]:
-        """At most `limit` runs, asked for in pages, and whether there are more."""
+        """At most `limit` runs, and whether there are more."""
         found: list[dict[str, Any]] = []
         path, before = f"/workspaces/{quoted(self.workspace(workspace))}/runs", None
         while len(found) <= limit:
@@ -192,7 +192,7 @@ class Service:
         return found[:limit], len(found) > limit
 
     def require_experiment(self, workspace: str | None, name: str) -> None:
-        """Refusal that names the experiments there are, where this one is not among them."""
+        """Raise Refusal that lists the experiments where this one does not exist."""
         known = [one["name"] for one in self.listed(workspace, "experiments")]
         if name not in known:
             raise Refusal(
@@ -202,12 +202,12 @@ class Service:
             )
 
     def _may_be_missing(self, workspace: str | None) -> bool:
-        """Whether it is the local default workspace, which is not there before the SDK first used it."""
+        """Whether it is the local default workspace, which does not exist before the SDK first uses it."""
         return not workspace and self.workspace(workspace) == DEFAULT_WORKSPACE
 
     def listed(self, workspace: str | None, kind: str, **query: Any) -> list[dict[str, Any]]:
-        """What a workspace has of a kind; what of the query is None is not asked. The local default workspace has
-        nothing before the SDK first used it."""
+        """List one kind of thing in a workspace; query entries that are None are left out. Empty for the local default
+        workspace before its first use."""
         name = self.workspace(workspace)
         try:
             asked = {key: value for key, value in query.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Datasets on the command line: what there is, where it came from and went, and the files themselves."""
+"""`runyard data`: datasets, their lineage and their files."""
 
 import os
 import sys
@@ -21,6 +21,7 @@ from runyard.cli.output import (
     print_json_line,
     print_table,
 )
+from runyard.cli.v1 import opened_workspace
 from runyard.cli.wording import local_time, maker_of, size_in_words
 from runyard.model.assets import AssetKind
 from runyard.model.names import check_asset_name
@@ -108,14 +109,14 @@ def download(
     data = _access(service, root, dataset)
     wanted = _wanted(data)
     items = [(file, target.absolute() / file.path) for file in wanted.files]
-    taken = [place for _, place in items if place.exists()]
+    taken = [target_path for _, target_path in items if target_path.exists()]
     if taken and not overwrite:
         raise Refusal(f"{taken[0]} is already there.", hint="Pass --overwrite, or another --target.")
     cache = home() / "data-cache"
     with _bar(f"Downloading {name}", sum(file.size or 0 for file in wanted.files)) as progress:
         fetch(items, _stores(data), BlockCache(cache, cache_limit(cache)), progress)
     if output is Format.JSON:
-        print_json([str(place) for _, place in items])
+        print_json([str(target_path) for _, target_path in items])
     else:
         print(f"{len(items)} file{'' if len(items) == 1 else 's'} below {target.absolute()}")
 
@@ -136,7 +137,6 @@ def upload(
     Example: runyard data upload ./images pets/images --register pets
     """
     from azureml.core import Dataset, Datastore
-    from runyard.cli.v1 import opened_workspace
 
     if register is not None:
         check_asset_name(AssetKind.DATASET, register)
@@ -178,18 +178,18 @@ def mount(
     service = connect()
     root, dataset = _find(service, name, version, workspace)
     data = _access(service, root, dataset)
-    place = _empty_folder(mount_point)
+    folder = _empty_folder(mount_point)
 
     files = _wanted(data).files
-    wanted = ReadOnlyMount(place, files, dataset["name"] or "data")
+    wanted = ReadOnlyMount(folder, files, dataset["name"] or "data")
     size = sum(file.size or 0 for file in files)
     life = sys.stdin.fileno() if not sys.stdin.isatty() else _never_ending()
 
     def say_ready() -> None:
         if output is Format.JSON:
-            print_json_line({"mounted": str(place), "size": size})
+            print_json_line({"mounted": str(folder), "size": size})
         else:
-            print(f"{dataset['name'] or dataset['id']} is mounted at {place}. Ctrl-C unmounts it.", flush=True)
+            print(f"{dataset['name'] or dataset['id']} is mounted at {folder}. Ctrl-C unmounts it.", flush=True)
 
     with _json_lines() if output is Format.JSON else _bar("Read for the first time", size) as progress:
         serve_mount(
@@ -198,7 +198,7 @@ def mount(
 
 
 def _find(service: Service, name: str, version: int | None, workspace: str | None) -> tuple[str, dict[str, Any]]:
-    """The workspace's route and the dataset, by name or else by id."""
+    """The workspace's route and the dataset, found by name or else by id."""
     from runyard_sdk.errors import NotFound
 
     root = f"/workspaces/{quoted(service.workspace(workspace))}"
@@ -217,8 +217,8 @@ def _find(service: Service, name: str, version: int | None, workspace: str | Non
 
 
 def _resolved(service: Service, root: str, dataset: dict[str, Any]) -> dict[str, Any]:
-    """Its files as they are now. Where its source is gone or does not answer, that is what changed: all else about
-    the dataset can be shown."""
+    """Files of the dataset as they are now. A source that is gone or does not answer is listed as a change, so that the
+    rest can still be shown."""
     from runyard_sdk.errors import DataFailed, NotFound
 
     try:
@@ -231,7 +231,7 @@ def _resolved(service: Service, root: str, dataset: dict[str, Any]) -> dict[str,
 
 
 def _access(service: Service, root: str, dataset: dict[str, Any]) -> "DataForAttempt":
-    """Folders of the service's machine are reached through it where that may be another machine than this."""
+    """Access to the dataset's files; through the service where its folders may be on another machine."""
     from runyard.planning.data_json import data_from_json
 
     query = {"apart": 1} if service.is_elsewhere else {}
@@ -284,32 +284,32 @@ def _print_sections(dataset: dict[str, Any], files: list[dict[str, Any]], lineag
         print_table(["model", "version", "run"], rows, nothing="")
 
 
-def _empty_folder(place: Path) -> Path:
-    if place.exists() and not place.is_dir():
-        raise Refusal(f"{place} is not a folder.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
-    place.mkdir(parents=True, exist_ok=True)
-    if place.is_mount():
-        raise Refusal(f"Something is mounted on {place} already.", hint="Take another folder.", exit_code=Exit.USAGE)
-    if any(place.iterdir()):
-        raise Refusal(f"{place} is not empty.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
-    return place.absolute()
+def _empty_folder(folder: Path) -> Path:
+    if folder.exists() and not folder.is_dir():
+        raise Refusal(f"{folder} is not a folder.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.is_mount():
+        raise Refusal(f"Something is mounted on {folder} already.", hint="Take another folder.", exit_code=Exit.USAGE)
+    if any(folder.iterdir()):
+        raise Refusal(f"{folder} is not empty.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
+    return folder.absolute()
 
 
 def _never_ending() -> int:
-    """A pipe whose write end this process keeps: in a terminal only Ctrl-C ends a mount."""
+    """Read end of a pipe that never closes: in a terminal only Ctrl-C ends a mount."""
     read_end, _ = os.pipe()
     return read_end
 
 
 @contextmanager
 def _json_lines() -> "Iterator[Progress]":
-    """For a program that mounts through this one: how many bytes were read for the first time."""
+    """Print bytes that were read for the first time as JSON lines, for a program that mounts through this one."""
     yield lambda size: print_json_line({"read": size}) if size else None
 
 
 @contextmanager
 def _bar(what: str, total: int) -> "Iterator[Progress]":
-    """A bar in a terminal, nothing elsewhere."""
+    """Progress bar in a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda size: None
         return

@@ -1,4 +1,4 @@
-"""Datastores on the command line."""
+"""`runyard datastores`: register and list datastores."""
 
 import os
 import sys
@@ -104,7 +104,7 @@ def remove(name: NameArgument, workspace: WorkspaceOption = None) -> None:
     """Unregister a datastore. Its files stay where they are."""
     service = connect()
     address = f"/workspaces/{quoted(service.workspace(workspace))}/assets/datastores/{quoted(name)}"
-    service.get(address)  # a name that is mistyped must not seem removed
+    service.get(address)  # raises for a mistyped name; DELETE would be quiet
     service.delete(address)
     print(f"{name} is not a datastore any more; its files are untouched.", file=sys.stderr)
 
@@ -128,5 +128,5 @@ def _credentials(kind: str) -> dict[str, str]:
 def _place(datastore: dict[str, Any]) -> str:
     settings = datastore["body"].get("settings") or {}
     named = ("folder", "address", "container_name", "filesystem", "bucket")
-    place = next((str(settings[name]) for name in named if settings.get(name)), "the workspace's own")
-    return "/".join(filter(None, (place, settings.get("prefix") or "")))
+    container = next((str(settings[name]) for name in named if settings.get(name)), "the workspace's own")
+    return "/".join(filter(None, (container, settings.get("prefix") or "")))

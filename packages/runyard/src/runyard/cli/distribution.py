@@ -1,5 +1,3 @@
-"""What this machine offers to runs on several nodes. Single-node runs miss none of it."""
-
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +10,7 @@ if TYPE_CHECKING:
 
 
 def examine_distribution() -> list[Finding]:
+    """Findings for runs on several nodes: MPI, private network, stack dumps, compute kinds."""
     return [_open_mpi(), _horovod_compilers(), _network(), _stack_dumps(), *_compute_kinds()]
 
 
@@ -67,6 +66,6 @@ def _compute_kinds() -> list[Finding]:
 def _findings_of(kind: "AnyKind") -> Sequence[Finding]:
     try:
         return kind.findings()
-    except Exception as error:  # a plug-in must not keep doctor from telling the rest
+    except Exception as error:  # a broken plug-in must not hide the other findings
         found = f"cannot say what it finds here: {type(error).__name__}: {error}"
         return [Finding(f"compute {kind.name}", Level.LACKS, found, "Repair or remove the package that brings it.")]

@@ -1,4 +1,4 @@
-"""The exit codes of every command, for scripts that call `runyard`; docs/cli.md lists them."""
+"""Exit codes of all commands, for scripts that call `runyard`; docs/cli.md lists them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from runyard.model.runs import RunStatus
 
 class Exit(IntEnum):
     OK = 0
-    NO = 1  # the command was understood and the answer is no: a run that failed, a request refused
+    NO = 1  # understood, but the answer is no: a failed run, a refused request
     USAGE = 2
     NOT_FOUND = 3
     NO_SERVICE = 4
@@ -24,7 +24,7 @@ BY_ERROR_CODE = {"not_found": Exit.NOT_FOUND, "invalid_argument": Exit.USAGE}
 
 
 class Refusal(Exception):
-    """A command that cannot go on: what is wrong, the next step, and the exit code that says so."""
+    """Error of a command: problem, hint and exit code."""
 
     def __init__(self, problem: str, *, hint: str = "", exit_code: Exit = Exit.NO) -> None:
         super().__init__(f"{problem} {hint}".strip())
@@ -33,7 +33,7 @@ class Refusal(Exception):
 
 @contextmanager
 def going_on(run_id: str) -> Iterator[None]:
-    """Turn Ctrl-C inside the block into two lines and exit code 130: the run itself goes on."""
+    """Turn Ctrl-C inside the block into two lines and exit code 130; the run itself goes on."""
     try:
         yield
     except KeyboardInterrupt:
@@ -43,7 +43,7 @@ def going_on(run_id: str) -> Iterator[None]:
 
 
 def exit_as(run: Mapping[str, Any]) -> None:
-    """End the command as the run ended: quietly for one that completed."""
+    """Exit with the code of the run's status; return for a completed run."""
     if run["status"] != RunStatus.COMPLETED:
         if run["status"] == RunStatus.FAILED:
             typer.echo(f"Run {run['id']} failed: {error_in_words(run)}", err=True)

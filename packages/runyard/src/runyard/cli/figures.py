@@ -1,5 +1,3 @@
-"""`runyard metrics`: what Prometheus needs to scrape the service."""
-
 import typer
 
 from runyard.cli.connection import connect
@@ -9,7 +7,7 @@ app = typer.Typer(no_args_is_help=True, help="Figures for Prometheus.")
 
 @app.callback()
 def _group() -> None:
-    """A group of one command stays a group."""
+    """Keep the group although it has one command."""
 
 
 @app.command()

@@ -1,5 +1,3 @@
-"""What this machine offers to runs, looked up afresh each time. Nothing is changed and nothing is started for good."""
-
 import os
 import platform
 import shutil
@@ -15,7 +13,7 @@ LITTLE_DISK_BYTES = 5_000_000_000
 
 
 def examine(home: Path) -> list[Finding]:
-    """BROKEN parts keep every run from working; missing ones only the runs that need them."""
+    """Findings for all runs. A BROKEN part stops every run, a missing one only runs that need it."""
     checks: tuple[Callable[[], Finding], ...] = (
         _system,
         lambda: _home(home),
@@ -45,18 +43,18 @@ def _memory() -> str:
 def _home(home: Path) -> Finding:
     from runyard.lifecycle.home import file_system_of, is_networked
 
-    place = _nearest_existing(home)
-    kind = file_system_of(place.resolve(), Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
+    folder = _nearest_existing(home)
+    kind = file_system_of(folder.resolve(), Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
     if is_networked(kind):
         remedy = "SQLite and locks need a local disk: set RUNYARD_HOME to a folder on one."
         return Finding("home", Level.BROKEN, f"{home} is on a network file system ({kind})", remedy)
-    if not os.access(place, os.W_OK):
+    if not os.access(folder, os.W_OK):
         return Finding("home", Level.BROKEN, f"{home} cannot be written", "Set RUNYARD_HOME to a folder of yours.")
     return Finding("home", Level.OK, f"{home} ({kind})" if kind else str(home))
 
 
 def _nearest_existing(path: Path) -> Path:
-    return next(place for place in (path, *path.absolute().parents) if place.exists())
+    return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
 
 
 def _disk(home: Path) -> Finding:
@@ -98,7 +96,7 @@ def _uv() -> Finding:
 
 
 def find_programs(part: str, names: tuple[str, ...], remedy: str) -> Finding:
-    """OK, with what the first of them says of its version, when all of them are on PATH."""
+    """OK with the version of the first program, where all are on PATH."""
     missing = [name for name in names if shutil.which(name) is None]
     if missing:
         return Finding(part, Level.LACKS, f"no {', '.join(missing)} on PATH", remedy)
@@ -129,7 +127,7 @@ def first_line(command: list[str]) -> str:
 
 
 def output_of(command: list[str]) -> str:
-    """What it prints; "" when it cannot be run or fails."""
+    """Output of a command; "" where it fails or cannot be run."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):

@@ -1,10 +1,10 @@
-"""The console script `runyard`."""
+"""Entry point of the console script `runyard`."""
 
 import sys
 
 
 def main() -> None:
-    # The SDK starts `serve` on first use and waits for it: it must not pay for the command line.
+    # The SDK runs `runyard serve` on first use and waits for it: skip the import of the command line.
     if sys.argv[1:2] == ["serve"] and not {"-h", "--help"} & set(sys.argv):
         from runyard.lifecycle.serving import main as serve
 

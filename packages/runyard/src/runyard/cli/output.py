@@ -1,4 +1,4 @@
-"""How answers are shown: JSON for programs, plain columns for pipes, tables with colour in a terminal."""
+"""Output: JSON for programs, plain columns for pipes, coloured tables in a terminal; progress on stderr."""
 
 import json
 import sys
@@ -24,12 +24,12 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """One of many, for a reader that goes line by line; out at once."""
+    """Print one JSON line and flush it."""
     print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
 
 
 def print_table(headings: Row, rows: Iterable[Row], *, nothing: str) -> None:
-    """Columns in a pipe are never cut, so that `awk` and `grep` see whole values. No rows: `nothing` goes to stderr."""
+    """Print rows. Columns in a pipe are never cut, for `awk` and `grep`. Without rows, `nothing` goes to stderr."""
     body = [[_on_one_line(cell) for cell in row] for row in rows]
     if not body:
         print(nothing, file=sys.stderr)
@@ -40,7 +40,7 @@ def print_table(headings: Row, rows: Iterable[Row], *, nothing: str) -> None:
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
-    """`name  value` lines, the empty ones left out."""
+    """Print `name  value` lines, without empty values."""
     filled = {name: value for name, value in fields.items() if value}
     width = max(map(len, filled), default=0)
     for name, value in filled.items():
@@ -52,7 +52,7 @@ def print_heading(text: str) -> None:
 
 
 def _on_one_line(text: str) -> str:
-    """Control characters in a user's names must not move the cursor or end the line."""
+    """Escape control characters, which could move the cursor or end the line."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

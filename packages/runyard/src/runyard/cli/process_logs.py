@@ -1,4 +1,4 @@
-"""`runyard logs`: what the service, the agent and the gateway of this home did."""
+"""`runyard logs`: logs of the service, the agent and the gateway of this home."""
 
 import os
 import sys
@@ -50,10 +50,10 @@ def logs(
     wanted = {"service": service, "agent": agent, "gateway": gateway, "access": access}
     names = [name for name, is_wanted in wanted.items() if is_wanted] or ["service", "agent", "gateway"]
     tails = [LogTail(home(), name) for name in names]
-    there = list(deque(chosen(merged(tails), level=level, run=run), maxlen=lines or None))
-    for line in there:
+    matching = list(deque(chosen(merged(tails), level=level, run=run), maxlen=lines or None))
+    for line in matching:
         _print(line, output)
-    if not there and not follow:
+    if not matching and not follow:
         _say_none(run)
     while follow:
         for line in chosen((line for tail in tails for line in tail.fresh()), level=level, run=run):

@@ -8,7 +8,7 @@ _REDRAW_SECONDS = 0.1
 
 
 class Progress:
-    """How far a long command has come: one line redrawn in a terminal, elsewhere a line for each step. On stderr."""
+    """Progress of a long command on stderr: one redrawn line in a terminal, elsewhere a line per step."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet, self._in_terminal = quiet, sys.stderr.isatty()
@@ -24,7 +24,7 @@ class Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
     def show(self, what: str, done: int, total: int) -> None:
-        """`total` is 0 where nobody knows it."""
+        """Show the progress of a step; `total` is 0 where it is unknown."""
         if self._quiet:
             return
         if self._in_terminal:
@@ -34,7 +34,7 @@ class Progress:
         self._what = what
 
     def counter(self, what: str) -> Callable[[int], None]:
-        """To be called with the number of each that came."""
+        """Callback that adds up what it is called with and shows the sum."""
         total = 0
 
         def count(more: int) -> None:

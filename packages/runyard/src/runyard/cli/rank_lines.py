@@ -5,10 +5,10 @@ MOST_CHARACTERS = 64 * 1024
 
 
 class RankLines:
-    """Logs of several ranks on one stream: whole lines only, each behind the rank that wrote it.
+    """Writes logs of several ranks to one stream: whole lines, each prefixed with its rank.
 
-    A line that has not ended is kept until it has, or until `close`. One without end is cut into pieces of
-    MOST_CHARACTERS, each a line of its own.
+    An unfinished line is kept until it ends or `close` is called. A very long one is cut into lines of
+    MOST_CHARACTERS.
     """
 
     def __init__(self, stream: TextIO, *, coloured: bool) -> None:

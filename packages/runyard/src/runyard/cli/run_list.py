@@ -1,4 +1,4 @@
-"""`runyard runs list`: which runs there are, with columns of what they logged and were given."""
+"""`runyard runs list`: runs, with columns of metrics, arguments and tags."""
 
 import shlex
 import sys
@@ -16,7 +16,7 @@ from runyard.model.runs import RunStatus
 
 _RUNS_ASKED_FOR_METRICS = 100
 _OWNER = "owner"
-"""Who creates most runs: where it has created all of them, there is no column for that."""
+"""The usual creator: the column is left out where it has created all runs."""
 _Run = dict[str, Any]
 
 
@@ -76,17 +76,17 @@ def list_runs(
 
 
 def _check_names(service: Service, workspace: str | None, experiment: str | None, metric: str | None) -> None:
-    """Refuse a name that is the reason for an empty list."""
+    """Raise Refusal for an unknown experiment or metric, where it explains the empty list."""
     if experiment is not None:
         service.require_experiment(workspace, experiment)
     if metric is not None:
         query = {"experiment": experiment, "metrics": True, "children": True}
-        there, _ = service.runs(workspace, _RUNS_ASKED_FOR_METRICS, **query)
-        _columns(there, {"metric": [metric]})
+        others, _ = service.runs(workspace, _RUNS_ASKED_FOR_METRICS, **query)
+        _columns(others, {"metric": [metric]})
 
 
 def _columns(runs: Sequence[_Run], wanted: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """(kind, name) of each; Refusal for a name that none of the runs has."""
+    """(kind, name) of each column. Raises Refusal for a name that none of the runs has."""
     for kind, names in wanted.items():
         known = {name for run in runs for name in run.get(f"{kind}s") or ()}
         unknown = [name for name in names if runs and name not in known]
@@ -105,7 +105,7 @@ def _row(run: _Run, columns: Iterable[tuple[str, str]], *, shows_creator: bool) 
 
 
 def _add_arguments(service: Service, runs: Sequence[_Run]) -> None:
-    """Give each run its `arguments`: a listing does not hold them."""
+    """Add `arguments` to each run: a listing does not hold them."""
     from runyard_sdk.parallel import each_in_parallel
 
     by_id = {run["id"]: run for run in runs}
@@ -114,7 +114,7 @@ def _add_arguments(service: Service, runs: Sequence[_Run]) -> None:
 
 
 def _arguments(definition: Mapping[str, Any]) -> dict[str, str]:
-    """`{"rate": "0.5"}` of `--rate 0.5`, `--rate=0.5` or `-rate 0.5`; a name without a value has "yes"."""
+    """`{"rate": "0.5"}` from `--rate 0.5`, `--rate=0.5` or `-rate 0.5`; a flag without a value gets "yes"."""
     command = definition.get("arguments") or definition.get("command") or []
     words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
     found: dict[str, str] = {}

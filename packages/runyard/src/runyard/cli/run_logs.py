@@ -1,4 +1,4 @@
-"""`runyard runs logs`: one log, the log of one rank, or all ranks side by side."""
+"""`runyard runs logs`: one log, the log of one rank, or the logs of all ranks together."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from runyard.cli.output import Format, FormatOption, print_json_line
 from runyard.cli.rank_lines import RankLines
 from runyard.model.runs import RunStatus
 
-# What each piece of a followed run is called as JSON, as on the wire.
+# JSON field names of each followed event, as on the wire.
 _FOLLOWED = {"status": ("status", "message"), "log": ("log", "text", "rank", "role"), "end": ("end",)}
 
 
@@ -55,7 +55,7 @@ def logs(
 
 
 def print_followed(followed: Any, output: Format, *, prefixed: bool = False) -> dict[str, Any]:
-    """Print what a run does until it has ended; the run's record at its end."""
+    """Print the events of a run until it ends; return its last record."""
     end: dict[str, Any] = {}
     lines = _rank_lines()
     for kind, *what in followed:
@@ -72,7 +72,7 @@ def print_followed(followed: Any, output: Format, *, prefixed: bool = False) -> 
 
 
 def _check_rank(service: Service, run: str, rank: int | None) -> None:
-    """A rank that the run does not have would be waited for in vain. One that has not begun may still come."""
+    """Raise Refusal for a rank that the run does not have: following it would never end. It may still start."""
     record = service.get(f"/runs/{quoted(run)}")
     if rank is None or record["status"] in (RunStatus.NOT_STARTED, RunStatus.PREPARING, RunStatus.QUEUED):
         return

@@ -42,7 +42,7 @@ def metrics(
 
 
 def _last(values: list[Any]) -> Any:
-    """The newest value; of a table, its last row."""
+    """Last value; for a table its last row."""
     last = values[-1] if values else None
     if not isinstance(last, dict):
         return last

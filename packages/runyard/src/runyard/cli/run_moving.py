@@ -1,4 +1,4 @@
-"""`runyard runs export` and `runyard runs import`: runs from one home or server to another."""
+"""`runyard runs export` and `runyard runs import`: transfer runs between homes or servers."""
 
 import os
 from pathlib import Path
@@ -71,7 +71,7 @@ def take_in(
 
 
 def _verified(file: Path, progress: Progress) -> dict[str, Any]:
-    """The head of an archive that was found whole. Raises InvalidArgument."""
+    """Read the whole archive and return its head. Raises InvalidArgument where it is damaged."""
     from runyard.runs.transfer.archive import HEAD, ArchiveReader
 
     head: dict[str, Any] = {}

@@ -1,5 +1,3 @@
-"""`runyard runs rerun`: a run once more, from the code, the definition and the very packages that it had."""
-
 from typing import Annotated
 from uuid import uuid4
 

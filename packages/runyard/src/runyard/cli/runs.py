@@ -139,7 +139,7 @@ def _print_run(run: dict[str, Any]) -> None:
 
 
 def _print_way_to_sweep(run: dict[str, Any]) -> None:
-    """Of a sweep and of a child of one: the command that shows it whole."""
+    """Print the command that shows the sweep, for a sweep and its children."""
     parent = run.get("parent_id") or ""
     is_child = VALUES_TAG in run["tags"] and run["id"].startswith(f"{parent}_")
     if run.get("kind") == "sweep":
@@ -149,7 +149,7 @@ def _print_way_to_sweep(run: dict[str, Any]) -> None:
 
 
 def _print_ranks(found: dict[str, Any]) -> None:
-    """Of a run of several processes: each, its node and how it ended. Nodes that have none are listed too."""
+    """Print the processes of a run with several: node, state and exit. Nodes without a process are listed too."""
     nodes, ranks = {node["node"]: node for node in found["nodes"]}, found["ranks"]
     if len(nodes) < 2 and len(ranks) < 2:
         return
@@ -165,7 +165,7 @@ def _rank_row(rank: str, role: str, node: dict[str, Any], exited: str) -> list[s
 
 
 def _print_data(run: dict[str, Any]) -> None:
-    """The datasets that it read and wrote, and its places on datastores."""
+    """Print the datasets that the run read and wrote, and its datastore references."""
     from runyard.core.definitions.run import RunDefinition
     from runyard.planning.data import data_references
 
@@ -179,7 +179,7 @@ def _print_data(run: dict[str, Any]) -> None:
 
 
 def _dataset(used: dict[str, Any]) -> str:
-    """One that was never registered has no name: its id finds it."""
+    """Name and version; the id for a dataset that was never registered."""
     return f"{used['name']}, version {used['version']}" if used["name"] else str(used["dataset_id"])
 
 

@@ -1,4 +1,4 @@
-"""Starting, stopping and asking after the service of this home folder."""
+"""Commands for the service of this home: start, stop, status, disk use, and the token for Prometheus."""
 
 import os
 from pathlib import Path
@@ -105,7 +105,7 @@ def serve(
 
     Example: runyard serve --listen 0.0.0.0:8443 --tls-cert service.crt --tls-key service.key
     """
-    # `runyard.cli.main` hands this command over before the command line is built; this is its help.
+    # `runyard.cli.main` runs `serve` before the command line is built; this function gives its help.
     from runyard.lifecycle.serving import main
 
     options = {"--listen": listen, "--tls-cert": tls_cert, "--tls-key": tls_key}

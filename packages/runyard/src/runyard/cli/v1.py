@@ -1,5 +1,3 @@
-"""The workspace as the SDK opens it, for commands that do what a script would do."""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +8,7 @@ from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
 
 @contextmanager
 def opened_workspace(name: str | None) -> Iterator[Any]:
-    """What the SDK refuses inside of the block, the command refuses in the same words."""
+    """The workspace as an SDK object. An SDK exception inside the block becomes a Refusal with the same message."""
     from azureml.core import Workspace
     from azureml.exceptions import AzureMLException
 

@@ -1,4 +1,4 @@
-"""Sizes, times and errors in words."""
+"""Sizes, times, values and errors as text."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ def seconds_in_words(seconds: float | None) -> str:
 
 
 def duration_of(run: Mapping[str, Any]) -> str:
-    """From start to end, or until now while it goes on; empty for a run that has not started."""
+    """Time from start to end, or to now while it runs; empty for a run that has not started."""
     begun = moment(run.get("started_at"))
     if begun is None:
         return ""
@@ -52,13 +52,13 @@ def error_in_words(run: Mapping[str, Any]) -> str:
 
 
 def cause_of(run: Mapping[str, Any]) -> str:
-    """The code of why its environment could not be made; docs/environments.md tells of each."""
+    """Code of the reason why its environment could not be built; docs/environments.md lists them."""
     parameters = ((run.get("error") or {}).get("error") or {}).get("messageParameters")
     return str(parameters.get("cause") or "") if isinstance(parameters, Mapping) else ""
 
 
 def value_in_words(value: Any) -> str:
-    """A metric's newest value; of a row or a table, its last row."""
+    """Last value of a metric; for a row or a table its last row."""
     if value is None:
         return "-"
     if isinstance(value, dict):
@@ -67,14 +67,14 @@ def value_in_words(value: Any) -> str:
 
 
 def names_in_words(names: Iterable[str], most: int = 20) -> str:
-    """Quoted and sorted; how many more there are where they are many."""
+    """Quoted and sorted names; beyond `most` only their number."""
     known = sorted(names)
     more = f" and {len(known) - most} more" if len(known) > most else ""
     return ", ".join(map(repr, known[:most])) + more if known else "none"
 
 
 def exit_in_words(ended: Mapping[str, Any]) -> str:
-    """Of a process or a node: its exit code, or the signal that ended it; empty while it goes on."""
+    """Exit code or signal of a process or node; empty while it runs."""
     if ended.get("oom"):
         return "out of memory"
     if ended.get("signal"):
@@ -83,7 +83,7 @@ def exit_in_words(ended: Mapping[str, Any]) -> str:
 
 
 def lineage_in_words(found: Mapping[str, Any]) -> str:
-    """Where a model came from: the run, its code and its data; empty for one that was registered from files."""
+    """Origin of a model: run, code and data; "files" for one that was registered from files."""
     run = found.get("run") or {}
     if not run:
         return "files"

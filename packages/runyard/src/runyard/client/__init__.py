@@ -1,6 +1,6 @@
-"""The one client of the service's API, for nodes and datastores. It loads the standard library alone.
+"""Client of the service's API for nodes and datastores. It needs only the standard library.
 
-The SDK has a client of its own, for Python 3.6: it has the same verbs and the same table of errors.
+The SDK has its own client for Python 3.6, with the same verbs and the same table of errors.
 """
 
 from runyard.client.address import ServiceAddress, address_in, certificates_file

@@ -18,20 +18,22 @@ _PLAIN = "".join(map(chr, range(0x21, 0x7F)))
 
 
 def api_path(path: str) -> str:
-    """The path of a route with what an address cannot hold escaped: run ids may have letters of any language."""
+    """Path of a route, percent-encoded where needed: run ids may have letters of any language."""
     is_plain = path.isascii() and path.isprintable() and " " not in path
     return f"/api/v1{path if is_plain else quote(path, safe=_PLAIN)}"
 
 
 class ServiceAddress(NamedTuple):
-    """`ca` is the text of certificates in PEM form, or the path of a file of them; trusted beside the system's."""
+    """Address of a service. `ca` holds PEM certificates, or the path of a PEM file, trusted besides the system's."""
 
     url: str
     ca: str = ""
 
     def connection(self, timeout_seconds: float) -> http.client.HTTPConnection:
-        """One that will be made by its first request, which raises OSError where that cannot be.
-        InvalidArgument for an address that is none, or certificates that cannot be read."""
+        """A connection that is opened by its first request, which may raise OSError.
+
+        Raises InvalidArgument for an invalid address, or certificates that cannot be read.
+        """
         parts = _parsed(self.url)
         host = parts.hostname or ""
         if parts.scheme == "http":
@@ -43,7 +45,8 @@ class ServiceAddress(NamedTuple):
 
 
 def address_in(home: Path) -> ServiceAddress:
-    """As the home's service.json has it now. OSError or ValueError where there is none, or it is another home's."""
+    """Current address in the home's service.json. Raises OSError or ValueError if it is missing, invalid or copied from
+    another home."""
     found = json.loads((home / "service.json").read_bytes())
     try:
         if not is_of_home(found, str(home)):
@@ -54,8 +57,8 @@ def address_in(home: Path) -> ServiceAddress:
 
 
 def certificates_file(home: Path) -> Path | None:
-    """What a script's RUNYARD_CA shall name; None where the system's certificates are enough. While the service is
-    away it is what it was."""
+    """File for a script's RUNYARD_CA; None if the system's certificates are enough. While the service is down, the last
+    known file."""
     path = home / CA_FILE
     try:
         ca = address_in(home).ca
@@ -88,10 +91,10 @@ def _is_path(ca: str) -> bool:
 
 @lru_cache(maxsize=8)  # the system's certificates take 10 ms to read
 def _trusting(ca: str, modified: float) -> ssl.SSLContext:
-    """`modified` makes a file that was replaced another one."""
+    """TLS context that trusts `ca`. `modified` is part of the cache key: a replaced file is read again."""
     context = ssl.create_default_context()
-    # The service's own certificate may stand for itself: its issuer need not be known. Newer Pythons are strict about
-    # the form of certificates; what one Python takes, all shall take.
+    # The service's certificate may be trusted directly, without its issuer. Newer Pythons check certificates more
+    # strictly; all Python versions must accept the same ones.
     context.verify_flags = (context.verify_flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
     try:
         if ca:

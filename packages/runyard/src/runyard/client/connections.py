@@ -7,11 +7,11 @@ from typing import IO
 Body = bytes | Iterable[bytes] | IO[bytes] | None
 _MOST_IDLE = 16
 _JOINED_BYTES = 1 << 16
-"""A body up to this size goes out with its head: two packets cost the service two reads."""
+"""A body up to this size is sent together with its head: two packets cost the service two reads."""
 
 
 class Connection:
-    """One connection to the service, of the process that made it; one request at a time."""
+    """One connection to the service, for one request at a time and only in the process that opened it."""
 
     __slots__ = ("_common", "_http", "_poll", "_process", "_response")
 
@@ -37,13 +37,13 @@ class Connection:
                 self._http.send(body)
 
     def receive(self, method: str) -> HTTPResponse:
-        """The answer to what was sent, with its body still to be read."""
+        """Read the head of the response; the caller reads its body."""
         self._response = HTTPResponse(self._http.sock, method=method)
         self._response.begin()
         return self._response
 
     def is_usable(self) -> bool:
-        """Tell whether a request can be sent on it: an idle one with something to read was closed by the service."""
+        """True if a request can be sent on it. An idle connection with data to read was closed by the service."""
         if self._http.sock is None or self._process != os.getpid():
             return False
         if self._poll is None:
@@ -58,8 +58,8 @@ class Connection:
 
 
 class IdleConnections:
-    """Connections that wait for the next request. Threads share them without a lock: a list's pop and append are
-    atomic. A forked child drops those of its parent."""
+    """Idle connections for later requests. Threads share them without a lock: a list's pop and append are atomic. A
+    forked child drops those of its parent."""
 
     def __init__(self) -> None:
         self._idle: list[Connection] = []

@@ -1,4 +1,7 @@
-"""Errors of a failed request: the service's own, or ServiceAway where another try may succeed."""
+"""Errors of failed requests, and retries.
+
+A failed request raises the service's own error, or ServiceUnavailable if another try may succeed.
+"""
 
 import json
 import ssl
@@ -10,16 +13,16 @@ _REFUSED_FOR_GOOD = frozenset({501, StorageFull.status})
 
 
 class ServiceAway(Exception):
-    """The service does not answer or cannot take the request now; another try may succeed."""
+    """The service does not answer or cannot accept the request now; another try may succeed."""
 
     def __init__(self, reason: str, *, status: int = 0) -> None:
-        """`status` is that of the answer, 0 where none came."""
+        """`status` is the HTTP status, 0 if no response came."""
         super().__init__(reason)
         self.status = status
 
     @property
     def is_full(self) -> bool:
-        """Whether the service's disk is full."""
+        """True if the service's disk is full."""
         return self.status == StorageFull.status
 
 
@@ -28,10 +31,10 @@ class ServiceUntrusted(ServiceAway):
 
 
 def refused(status: int, content: bytes, request_id: str, waits_for: frozenset[int]) -> RunyardError | ServiceAway:
-    """The error for an answer of 400 or more.
+    """The error for a response with status 400 or above.
 
-    ServiceAway where the error's class says that the request is sent again (`is_retried`), for a failing or busy
-    service, and for a status in `waits_for`. A DataFailed is final: the service has tried for long already.
+    ServiceUnavailable if the error's class allows a retry (`is_retried`), for a failing or busy service, and for a
+    status in `waits_for`. A DataFailed is final: the service has already retried.
     """
     error = _error_in(content)
     words = f"the service answered {status}: {_words(error, content)} (request {request_id})"
@@ -41,13 +44,13 @@ def refused(status: int, content: bytes, request_id: str, waits_for: frozenset[i
 
 
 def away(problem: Exception, request_id: str = "") -> ServiceAway:
-    """The error for a request that got no answer; `request_id` is "" where none was sent."""
+    """The error for a request without a response; `request_id` is "" if none was sent."""
     words = f"{explained(problem)} (request {request_id})" if request_id else explained(problem)
     return ServiceUntrusted(words) if isinstance(problem, ssl.SSLCertVerificationError) else ServiceAway(words)
 
 
 def explained(problem: Exception) -> str:
-    """Why a request did not reach the service. A failed verification says what to set."""
+    """Why a request did not reach the service. For an untrusted certificate it says what to set."""
     if isinstance(problem, ssl.SSLCertVerificationError):
         return (
             f"its certificate is not trusted ({problem.verify_message}); RUNYARD_CA names a file of certificates to "
@@ -64,7 +67,7 @@ def _may_pass(status: int, error: RunyardError | None) -> bool:
 
 
 def _error_in(content: bytes) -> RunyardError | None:
-    """None for an answer that is not one of the service's errors, such as a proxy's page."""
+    """The service's error in a response; None for anything else, such as a proxy's page."""
     try:
         body = json.loads(content)
         return from_wire(body) if "code" in body or "problem" in body else None

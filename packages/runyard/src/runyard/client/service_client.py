@@ -18,37 +18,38 @@ Headers = dict[str, str]
 _REQUEST_ID = "X-Request-Id"
 _BLOCK_BYTES = 1 << 20
 _NOT_SATISFIABLE = 416
-_TROUBLES = (OSError, http.client.HTTPException, ValueError)
-_CUT = (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError)
+_REQUEST_ERRORS = (OSError, http.client.HTTPException, ValueError)
+_CONNECTION_CLOSED = (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError)
 _NONE: Headers = {}
 _BYTES: Headers = {"Content-Type": "application/octet-stream"}
 _JSON: Headers = {"Content-Type": "application/json"}
 
 
 class Answer:
-    """An answer that is read as it comes."""
+    """A response whose body is read as it arrives."""
 
     def __init__(self, response: http.client.HTTPResponse, fail: Callable[[Exception], Exception]) -> None:
         self._response, self._fail = response, fail
         self.status = response.status
 
     def read(self, size: int | None = None) -> bytes:
-        """The next bytes, b"" at the end. Raises ServiceAway where the connection breaks before the end."""
+        """The next bytes, b"" at the end. Raises ServiceUnavailable if the connection breaks before the end."""
         try:
             piece = self._response.read(size)
             if not piece and self._response.length:
                 raise ConnectionError(f"the answer ended {self._response.length} bytes early")
             return piece
-        except _TROUBLES as problem:
+        except _REQUEST_ERRORS as problem:
             raise self._fail(problem) from problem
 
 
 class ServiceClient:
-    """Requests to one service with one token, over connections that are kept. Threads may share it.
+    """Requests to one service with one token, over kept-alive connections. Safe to share between threads.
 
-    Paths lie below `/api/v1` and begin with a slash. Each method raises the RunyardError that the service answered
-    with, or ServiceAway where another try may succeed; see `patiently`. A request on a kept connection that turns out
-    to be closed is sent once more, so all but `open` and `upload_open` are only for what may arrive twice.
+    Paths are below `/api/v1` and begin with a slash. Each method raises the RunyardError of the response, or
+    ServiceUnavailable if another try may succeed; see `retry_while_unavailable`. A request on a kept connection that
+    the service has closed is sent again, so use all methods except `open` and `upload_open` only for requests that may
+    arrive twice.
     """
 
     def __init__(
@@ -60,8 +61,8 @@ class ServiceClient:
         waits_for: Iterable[int] = (),
         translate: Callable[[Exception], Exception] = lambda error: error,
     ) -> None:
-        """`where` may be a home: its service.json is read for each new connection, so that a service that came back
-        elsewhere is found. An answer of a status in `waits_for` is ServiceAway. `translate` may return another
+        """`where` may be a home: its service.json is read for each new connection, so a service that restarted on
+        another address is found. A status in `waits_for` raises ServiceUnavailable. `translate` may return another
         exception to raise."""
         self._where, self.token, self._silence_seconds = where, token, silence_seconds
         self._waits_for, self._translate = frozenset(waits_for), translate
@@ -81,7 +82,7 @@ class ServiceClient:
         self._request("DELETE", path, None, _NONE)
 
     def read(self, path: str) -> bytes:
-        """The answer's bytes."""
+        """Content of the response as bytes."""
         return self._request("GET", path, None, _NONE)
 
     def post_bytes(self, path: str, content: bytes) -> bytes:
@@ -92,7 +93,7 @@ class ServiceClient:
         self._request("PUT", path, content, {**_BYTES, "Content-Length": str(size)})
 
     def download(self, path: str, target: Path) -> None:
-        """Write the answer to a file as it comes. Raises OSError where the file cannot be written."""
+        """Write the response to a file as it arrives. Raises OSError if the file cannot be written."""
         with self.open(path) as answer, target.open("wb") as file:
             while piece := answer.read(_BLOCK_BYTES):
                 file.write(piece)
@@ -101,14 +102,14 @@ class ServiceClient:
     def open(
         self, path: str, method: str = "GET", body: Body = None, headers: Mapping[str, str] | None = None
     ) -> Iterator[Answer]:
-        """Send once and give the answer to be read as it comes. 416 is left to the caller, who knows the range. What
-        the caller raises meanwhile passes as it is; a connection whose answer is not read to its end is closed."""
+        """Send once and return the response to be read as it arrives. The caller handles status 416, since it knows the
+        range. A connection whose response is not read to its end is closed."""
         sent = self._with_id({**(_NONE if body is None else _BYTES), **(headers or {})})
         connection = self._idle.take() or self._connect()
         is_reusable = False
         try:
-            response = self._opened(connection, method, api_path(path), body, sent)
-            yield Answer(response, lambda problem: self._away(problem, sent))
+            response = self._open_response(connection, method, api_path(path), body, sent)
+            yield Answer(response, lambda problem: self._connection_error(problem, sent))
             is_reusable = response.isclosed() and not response.will_close
         finally:
             if is_reusable:
@@ -126,17 +127,17 @@ class ServiceClient:
         if connection is not None:
             try:
                 return self._exchange(connection, method, target, body, sent)
-            except _TROUBLES as problem:
+            except _REQUEST_ERRORS as problem:
                 connection.close()
                 if isinstance(problem, TimeoutError) or not (body is None or isinstance(body, bytes)):
-                    raise self._away(problem, sent) from problem
-            # The service may have closed it while it was idle, just before this request.
+                    raise self._connection_error(problem, sent) from problem
+            # Retry on a new connection: the service may have closed the idle one just before this request.
         connection = self._connect()
         try:
             return self._exchange(connection, method, target, body, sent)
-        except _TROUBLES as problem:
+        except _REQUEST_ERRORS as problem:
             connection.close()
-            raise self._away(problem, sent) from problem
+            raise self._connection_error(problem, sent) from problem
 
     def _exchange(self, connection: Connection, method: str, target: str, body: Body, headers: Headers) -> bytes:
         response = self._send(connection, method, target, body, headers)
@@ -146,10 +147,10 @@ class ServiceClient:
         else:
             self._idle.put(connection)
         if response.status >= 400:
-            raise self._refused(response.status, content, headers)
+            raise self._response_error(response.status, content, headers)
         return content
 
-    def _opened(
+    def _open_response(
         self, connection: Connection, method: str, target: str, body: Body, headers: Headers
     ) -> http.client.HTTPResponse:
         try:
@@ -157,58 +158,58 @@ class ServiceClient:
             if response.status < 400 or response.status == _NOT_SATISFIABLE:
                 return response
             content = response.read()
-        except _TROUBLES as problem:
-            raise self._away(problem, headers) from problem
-        raise self._refused(response.status, content, headers)
+        except _REQUEST_ERRORS as problem:
+            raise self._connection_error(problem, headers) from problem
+        raise self._response_error(response.status, content, headers)
 
     def _send(
         self, connection: Connection, method: str, target: str, body: Body, headers: Headers
     ) -> http.client.HTTPResponse:
         try:
             connection.send(method, target, body, headers)
-        except _CUT:
+        except _CONNECTION_CLOSED:
             self._raise_early_refusal(connection, method, headers)
             raise
         return connection.receive(method)
 
     def _raise_early_refusal(self, connection: Connection, method: str, headers: Headers) -> None:
-        """A service that refuses a body answers before it has read all of it."""
+        """Raise the error that the service sent before it had read the whole body."""
         with suppress(OSError, http.client.HTTPException), closing(connection):
             response = connection.receive(method)
             if response.status >= 400:
-                raise self._refused(response.status, response.read(), headers)
+                raise self._response_error(response.status, response.read(), headers)
 
     def _connect(self) -> Connection:
         is_fixed = isinstance(self._where, ServiceAddress)
         try:
             address = self._where if isinstance(self._where, ServiceAddress) else address_in(self._where)
             return Connection(address.connection(self._silence_seconds), self.token)
-        except _TROUBLES as problem:
+        except _REQUEST_ERRORS as problem:
             raise self._translate(away(problem)) from problem
         except InvalidArgument as problem:
             if is_fixed:
                 raise
-            # service.json may be put right at any moment.
+            # service.json may be corrected at any moment.
             raise self._translate(ServiceAway(str(problem))) from problem
 
     def _with_id(self, headers: Headers) -> Headers:
-        """Each request has an id, which stands in the service's access log; a repetition has the same."""
+        """Add a request id for the service's access log; a retry has the same id."""
         return {**headers, _REQUEST_ID: f"{self._name}-{next(self._numbers):x}"}
 
-    def _refused(self, status: int, content: bytes, headers: Headers) -> Exception:
+    def _response_error(self, status: int, content: bytes, headers: Headers) -> Exception:
         return self._translate(refused(status, content, headers[_REQUEST_ID], self._waits_for))
 
-    def _away(self, problem: Exception, headers: Headers) -> Exception:
+    def _connection_error(self, problem: Exception, headers: Headers) -> Exception:
         return self._translate(away(problem, headers[_REQUEST_ID]))
 
 
 def byte_range(start: int, length: int | None = None) -> dict[str, str]:
-    """The header that asks for so many bytes from `start` on; all the rest where `length` is None."""
+    """Range header for `length` bytes from `start` on; for all the rest if `length` is None."""
     return {"Range": f"bytes={start}-{'' if length is None else start + length - 1}"}
 
 
 def decoded(content: bytes) -> Json:
-    """The JSON of an answer. Raises ServiceAway for what is none: a proxy may answer in the service's place."""
+    """Decode JSON. Raises ServiceUnavailable for anything else: a proxy may answer instead of the service."""
     try:
         parsed: Json = json.loads(content) if content else {}
         return parsed
@@ -217,5 +218,5 @@ def decoded(content: bytes) -> Json:
 
 
 def quoted(part: str) -> str:
-    """A name or path as part of an address; slashes stay."""
+    """Percent-encode a name or path for an address; slashes stay."""
     return urllib.parse.quote(part, safe="/")

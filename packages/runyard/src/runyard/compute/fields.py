@@ -1,4 +1,4 @@
-"""Settings of a kind of compute as a frozen dataclass: read from a compute target's body, from the service's variables,
+"""Settings of a compute kind as a frozen dataclass: read from a compute target's body or from the service's variables,
 and shown as options of the command line."""
 
 import dataclasses
@@ -29,7 +29,7 @@ class Option:
     """str, int, float or bool."""
     help: str
     default: Any
-    """None where it must be given."""
+    """None where there is no default."""
     is_required: bool
 
 
@@ -42,7 +42,7 @@ def option(help: str, default: Any = dataclasses.MISSING, *, is_required: bool =
 
 
 def options_of(fields: type[Any]) -> Sequence[Option]:
-    """Its fields, which are of type str, int, float or bool, or one of these and None."""
+    """Options of a settings class. Its fields are of type str, int, float or bool, or one of these or None."""
     return _options_of(cast(Hashable, fields))
 
 
@@ -55,7 +55,7 @@ def _options_of(fields: Any) -> Sequence[Option]:
         found.append(
             Option(
                 field.name,
-                _plain(hints[field.name]),
+                _type_without_none(hints[field.name]),
                 field.metadata.get("help", ""),
                 field.default if has_default else None,
                 not has_default or bool(field.metadata.get("is_required")),
@@ -65,21 +65,21 @@ def _options_of(fields: Any) -> Sequence[Option]:
 
 
 def read_body(fields: type[F], given: Mapping[str, Any]) -> F:
-    """From values of a request. Raises InvalidArgument naming the field that is wrong, unknown or missing."""
+    """Make settings from the values of a request. Raises InvalidArgument for a wrong, unknown or missing field."""
     options = {one.name: one for one in options_of(fields)}
     for name, value in given.items():
         if name not in options:
             known = ", ".join(options) or "none"
             raise InvalidArgument(f"{str(name)[:80]!r} is no setting of this compute kind. Known: {known}.")
-        if value is not None and not _is_of(options[name].type, value):
+        if value is not None and not _has_type(options[name].type, value):
             raise InvalidArgument(f"{name} must be {_NAMES[options[name].type]}, got {ascii(value)[:80]}.")
-    return _made(fields, {name: value for name, value in given.items() if value is not None})
+    return _construct(fields, {name: value for name, value in given.items() if value is not None})
 
 
 def read_variables(fields: type[F], prefix: str, variables: Mapping[str, str]) -> F:
-    """From variables named by the prefix and the field's name in capitals; an empty one counts as not set.
+    """Make settings from environment variables: the prefix, then the field's name in capitals. Empty means not set.
 
-    Raises InvalidArgument naming the variables.
+    Raises InvalidArgument with the names of the variables.
     """
     given = {}
     for one in options_of(fields):
@@ -87,12 +87,12 @@ def read_variables(fields: type[F], prefix: str, variables: Mapping[str, str]) -
         if text := variables.get(name, "").strip():
             given[name] = (one.name, _parsed(name, one.type, text))
     try:
-        return _made(fields, dict(given.values()))
+        return _construct(fields, dict(given.values()))
     except InvalidArgument as error:
         raise InvalidArgument(f"{', '.join(given) or prefix + '*'}: {error.problem}", hint=error.hint) from None
 
 
-def _made(fields: type[F], values: Mapping[str, Any]) -> F:
+def _construct(fields: type[F], values: Mapping[str, Any]) -> F:
     missing = [
         field.name
         for field in dataclasses.fields(fields)  # type: ignore[arg-type]
@@ -103,8 +103,8 @@ def _made(fields: type[F], values: Mapping[str, Any]) -> F:
     return fields(**values)
 
 
-def _plain(hint: Any) -> type:
-    """The type of a field that may be None."""
+def _type_without_none(hint: Any) -> type:
+    """Type of a field, without None."""
     if isinstance(hint, UnionType):
         (hint,) = (each for each in get_args(hint) if each is not type(None))
     if hint not in _NAMES:
@@ -113,7 +113,7 @@ def _plain(hint: Any) -> type:
     return found
 
 
-def _is_of(wanted: type, value: Any) -> bool:
+def _has_type(wanted: type, value: Any) -> bool:
     if isinstance(value, bool):
         return wanted is bool
     return isinstance(value, int | float if wanted is float else wanted) and value == value

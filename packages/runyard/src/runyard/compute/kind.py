@@ -17,7 +17,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class SiteNeeds:
-    """Facts of the service that a new site gets."""
+    """What the service gives to a new site."""
 
     home: Path
     """The service's home. A kind keeps its files in a folder below it that has the kind's name."""
@@ -28,11 +28,11 @@ class SiteNeeds:
     node_url: str
     """The service's address for other machines."""
     node_ca: str
-    """Certificates in PEM form that nodes on other machines shall trust beside their system's."""
+    """Certificates in PEM form that nodes on other machines trust beside their system's."""
     sizes: Mapping[str, NodeResources]
     """Resources of a node by vm_size."""
     on_change: Callable[[], None]
-    """To be called, from any thread, when something may have come that runs wait for."""
+    """Called by the site, from any thread, when nodes that runs wait for may have become free."""
 
 
 @dataclass(frozen=True)
@@ -48,35 +48,35 @@ class SiteParts:
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeKind(Generic[T, S]):
-    """A sort of cluster. `target` and `settings` are frozen dataclasses with fields of type str, int, float or bool,
-    which check their values in `__post_init__` by raising InvalidArgument."""
+    """A kind of cluster. `target` and `settings` are frozen dataclasses with fields of type str, int, float or bool,
+    which check their values in `__post_init__` and raise InvalidArgument."""
 
     name: str
-    """The name of its entry point, and in `engine` of compute targets."""
+    """Name of its entry point, and value of `engine` in compute targets."""
     title: str
-    """For people: "Slurm"."""
+    """Shown to users: "Slurm"."""
     target: type[T]
-    """What a compute target of this kind says: `address` of its body, and all other fields in `settings` there."""
+    """Fields of a compute target of this kind: `address` of its body, and all others in `settings` there."""
     settings: type[S]
-    """What the operator sets for all of them: variables RUNYARD_<KIND>_<FIELD>."""
+    """Settings of the operator for all targets: variables RUNYARD_<KIND>_<FIELD>."""
     make: Callable[[T, S, SiteNeeds], SiteParts]
-    """Called once for each place, when it is first needed. Returns promptly: it connects to nothing."""
+    """Makes the site of a place, on first use. Returns at once: it connects to nothing."""
     place: Callable[[T, S], str] = lambda target, settings: ""
-    """Compute targets of one place share one site. Raises InvalidArgument where neither names a place."""
+    """Key of the cluster: targets with the same place share a site. InvalidArgument where neither names one."""
     require: Callable[[T, S, Path], None] = lambda target, settings, home: None
-    """Raises EngineError where no cluster that can be used answers. Asked before a target is stored; may take
+    """Checks the cluster before a target is stored. Raises EngineError where no usable cluster answers. May take
     seconds."""
     disk: Disk = Disk.OWN
     queues_itself: bool = False
-    """Its engine has a queue. Runs are handed over at once, and nodes are not held for them."""
+    """Its engine has a queue of its own: runs are submitted at once, and hold no nodes."""
     attached_as: str = ""
-    """`type` of compute targets that are attached. Empty for a kind whose clusters cannot be."""
+    """`type` of attached compute targets. Empty for a kind whose clusters cannot be attached."""
     attach_help: str = ""
-    """What `runyard compute attach KIND --help` says."""
+    """Help text of `runyard compute attach KIND`."""
     shown: Callable[[T], str] = lambda target: ""
-    """Where a target is, for people: "Slurm at login.example"."""
+    """Where a target is, shown to users: "Slurm at login.example"."""
     findings: Callable[[], Sequence[Finding]] = lambda: ()
-    """What `runyard doctor` says of it on this machine."""
+    """Findings of `runyard doctor` about it on this machine."""
 
     def open_site(self, target: T, settings: S, needs: SiteNeeds) -> Site:
         made = self.make(target, settings, needs)

@@ -7,7 +7,7 @@ from runyard.model.runs import RunId, RunRecord
 
 
 class QueuePool:
-    """The pool of a cluster that has a queue of its own: it holds no nodes and knows of none."""
+    """Pool of a cluster with a queue of its own: it has no nodes."""
 
     def check(self, cluster: Asset, definition: RunDefinition) -> None:
         pass

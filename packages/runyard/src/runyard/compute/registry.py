@@ -12,7 +12,7 @@ AnyKind = ComputeKind[Any, Any]
 
 
 class ComputeKinds:
-    """The kinds of compute that are installed, by name. A kind is imported when it is first asked for."""
+    """Installed compute kinds by name, from entry points. A kind is imported on first use."""
 
     def __init__(self, group: str = GROUP) -> None:
         self._group = group
@@ -20,13 +20,13 @@ class ComputeKinds:
         self._lock = threading.RLock()
 
     def names(self) -> Sequence[str]:
-        """Those that can be asked for, sorted. Imports none; one that turns out broken leaves."""
+        """Sorted names of the kinds. Imports none; a kind that fails to import is removed later."""
         with self._lock:
             plugins = self._listed()
             return sorted({*plugins.listed, *plugins.found})
 
     def get(self, name: str) -> AnyKind:
-        """Raises EngineError saying why there is none of that name."""
+        """Return the kind of that name. Raises EngineError with the reason when there is none."""
         with self._lock:
             plugins = self._listed()
             if name in plugins.listed:
@@ -47,7 +47,7 @@ class ComputeKinds:
         )
 
     def load_all(self) -> Mapping[str, AnyKind]:
-        """All that can be imported; what is wrong with the others is in `left_out`."""
+        """Import and return all kinds; those that fail are in `left_out`."""
         with self._lock:
             for name in list(self._listed().listed):
                 self._listed().load(name)
@@ -55,7 +55,7 @@ class ComputeKinds:
             return dict(sorted(self._listed().found.items()))
 
     def left_out(self) -> Mapping[str, str]:
-        """Why those that were found broken are not there."""
+        """Reasons why broken kinds were left out, by name."""
         with self._lock:
             return dict(self._listed().left_out)
 

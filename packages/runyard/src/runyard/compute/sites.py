@@ -18,7 +18,7 @@ from runyard.settings import Settings
 
 
 class KnownSites:
-    """A site for this machine and for each cluster that a compute target names, made when it is first asked for."""
+    """Sites by place: this machine, and each cluster that a compute target names. Made on first use."""
 
     def __init__(self, targets: ComputeTargets, needs: SiteNeeds) -> None:
         self.targets, self._needs = targets, needs
@@ -37,18 +37,18 @@ class KnownSites:
             return [home, *(site for site in self._sites.values() if site is not home)]
 
     def require(self, target: ComputeDefinition) -> None:
-        """Raises EngineError where no cluster that can be used answers; may take seconds."""
+        """Check a target's cluster. Raises EngineError where no usable cluster answers. May take seconds."""
         read = self.targets.read(target)
         read.kind.require(read.target, read.settings, self._needs.home)
 
     def warm(self) -> None:
-        """Have ready what the first run would have to wait for."""
+        """Start in advance what the first run would wait for."""
         if self.targets.default != LOCAL:
             self._at(ComputeDefinition()).warm()
         self.home().warm()
 
     def close(self) -> None:
-        """End what belongs to the service alone; runs go on."""
+        """Close the sites of this service; runs go on."""
         with self._lock:
             for site in self._sites.values():
                 site.close()
@@ -73,10 +73,10 @@ def build_sites(
     node_ca: str = "",
     on_change: Callable[[], None] = lambda: None,
 ) -> KnownSites:
-    """`url` is the service's on this machine; `node_url` where other machines reach it, with `node_ca` the certificate
-    they shall trust. `on_change` is called, from any thread, when nodes that were waited for may be there.
+    """Make the sites. `url`: the service's address on this machine; `node_url`: for other machines, with `node_ca` the
+    certificate that they trust. `on_change` is called, from any thread, when nodes may have become free.
 
-    Raises InvalidArgument naming a setting that cannot be used."""
+    Raises InvalidArgument with the name of a wrong setting."""
     targets = ComputeTargets(ComputeKinds(), settings.engine, settings.variables)
     targets.check_settings()
     sizes = read_vm_sizes(settings.vm_sizes)
@@ -84,7 +84,7 @@ def build_sites(
 
 
 def read_vm_sizes(file: Path | None) -> Mapping[str, NodeResources]:
-    """The built-in table, with the sizes of the operator's file. Raises InvalidArgument naming what is wrong in it."""
+    """Built-in table, with the sizes of the operator's file. Raises InvalidArgument with what is wrong in the file."""
     if file is None:
         return BUILT_IN
     try:

@@ -1,5 +1,3 @@
-"""Checks and reads what a compute target says of its kind."""
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,7 +14,7 @@ _ADDRESS = "address"
 
 @dataclass(frozen=True)
 class ReadTarget:
-    """A compute target's kind, what the target says, what the operator has set for its kind, and where it is."""
+    """A compute target's kind, its fields, the operator's settings for its kind, and its place."""
 
     kind: AnyKind
     target: Any
@@ -25,14 +23,14 @@ class ReadTarget:
 
 
 class ComputeTargets:
-    """Reads compute targets. Targets that name no kind are of the default one."""
+    """Parses and checks compute targets. Targets without `engine` are of the default kind."""
 
     def __init__(self, kinds: ComputeKinds, default: str = LOCAL, variables: Mapping[str, str] | None = None) -> None:
         self._kinds, self.default, self._variables = kinds, default, variables or {}
         self._settings: dict[str, Any] = {}
 
     def read(self, given: ComputeDefinition) -> ReadTarget:
-        """Read a stored target. Raises EngineError where its kind is missing, or cannot use what it says."""
+        """Parse a stored target. Raises EngineError where its kind is missing, or its fields are wrong."""
         kind = self._kinds.get(given.engine or self.default)
         try:
             target, settings = read_body(kind.target, _own_fields(given)), self._settings_of(kind)
@@ -41,7 +39,7 @@ class ComputeTargets:
             raise EngineError(f"Compute kind {kind.name!r} cannot use this target: {error}") from error
 
     def checked(self, new: ComputeDefinition) -> JsonObject:
-        """`engine`, `address` and `settings` as they are kept. InvalidArgument names the field that is wrong."""
+        """Check a new target. Returns `engine`, `address` and `settings` to store. Raises InvalidArgument."""
         engine = new.engine
         if engine is not None and engine not in [*self._kinds.names(), *self._kinds.left_out()]:
             known = ", ".join(map(repr, self._kinds.names()))
@@ -70,9 +68,9 @@ class ComputeTargets:
         return {name: value for name, value in kept.items() if value is not None}
 
     def check_settings(self) -> None:
-        """Raises InvalidArgument naming the variable where the operator's settings for a kind cannot be used.
+        """Check the operator's settings. Raises InvalidArgument with the name of a wrong variable.
 
-        Kinds for which nothing is set are not imported.
+        Kinds without settings are not imported.
         """
         names = self._kinds.names()
         if self.default not in names:
@@ -102,7 +100,7 @@ def _prefix(name: str) -> str:
 
 
 def _own_fields(given: ComputeDefinition) -> dict[str, JsonValue]:
-    """The fields that are its kind's own."""
+    """Fields of its kind."""
     if _ADDRESS in given.settings:
         raise InvalidArgument("address is given in settings.", hint="Give it beside them.")
     return {**given.settings, **({} if given.address is None else {_ADDRESS: given.address})}

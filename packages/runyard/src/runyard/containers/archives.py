@@ -1,5 +1,3 @@
-"""Tar archives as engines take them."""
-
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +11,10 @@ END_MARK = 2 * tarfile.BLOCKSIZE
 
 @contextmanager
 def writing_tar(into: IO[bytes], *, follow_links: bool = False) -> Iterator[tarfile.TarFile]:
-    """A tar that ends at its end mark, rewound for its reader.
+    """Write a tar without padding after its end mark, and rewind it.
 
-    `tarfile` pads to 10 KiB. podman's unpacking process stops at the end mark and exits, and whoever still writes
-    padding to it gets a broken pipe.
+    `tarfile` pads to 10 KiB. podman's unpacking process exits at the end mark, so writing the padding fails with a
+    broken pipe.
     """
     tar = tarfile.open(fileobj=into, mode="w", dereference=follow_links)  # noqa: SIM115 - closed below
     yield tar
@@ -27,12 +25,12 @@ def writing_tar(into: IO[bytes], *, follow_links: bool = False) -> Iterator[tarf
 
 
 def sent_again_if_broken(archive: IO[bytes], send: Callable[[], None]) -> None:
-    """Send a rewindable archive, a few times where the engine's own pipe breaks. Sending twice changes nothing."""
+    """Send a seekable archive; retry if a pipe inside the engine breaks. Sending twice is harmless."""
     begins_at = archive.tell()
     for tries_left in reversed(range(TRIES)):
         try:
             return send()
-        except Refused as no:
-            if not tries_left or "broken pipe" not in no.said:
+        except Refused as error:
+            if not tries_left or "broken pipe" not in error.said:
                 raise
             archive.seek(begins_at)

@@ -1,5 +1,3 @@
-"""The containers of an engine: made, started, waited for, ended."""
-
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +6,7 @@ from http.client import HTTPResponse
 from typing import IO
 
 from runyard.containers.archives import sent_again_if_broken
-from runyard.containers.creating import ContainerSpec, Mount, creation, want_sources
+from runyard.containers.creating import ContainerSpec, creation, want_sources
 from runyard.containers.failures import Refused, not_started
 from runyard.containers.records import (
     DOCKER,
@@ -22,7 +20,6 @@ from runyard.containers.records import (
 from runyard.containers.speaking import Lines, Say
 from runyard.containers.transport import Transport
 
-__all__ = ["ContainerEntry", "ContainerSpec", "ContainerState", "Containers", "Exit", "Finished", "Mount"]
 REMOVE_SECONDS = 300.0
 _CHUNK = 1 << 16
 _FRAME_HEADER = 8
@@ -39,19 +36,19 @@ class Containers:
         self._transport, self._facts = transport, facts
 
     def create(self, spec: ContainerSpec) -> str:
-        """Its id. Nothing runs yet."""
+        """Create a container and return its id; does not start it."""
         want_sources(spec)
-        engine = self._facts().name if spec.gpus or spec.wish.wants_gpus else DOCKER
+        engine = self._facts().name if spec.gpus or spec.request.wants_gpus else DOCKER
         made = self._transport.ask("POST", "/containers/create", {"name": spec.name}, creation(spec, engine))
         return str(made["Id"])
 
     def start(self, container: str) -> None:
-        """EnvironmentFailed with the engine's words where its first process cannot be started."""
+        """Raises EnvironmentFailed with the engine's message if the first process cannot be started."""
         with _starting():
             self._transport.ask("POST", f"/containers/{container}/start")
 
     def wait(self, container: str) -> Exit:
-        """How it ended, as long as it takes. EnvironmentFailed where the engine goes away meanwhile."""
+        """Wait without a limit for the container to exit. Raises EnvironmentFailed if the engine goes away."""
         self._transport.ask("POST", f"/containers/{container}/wait", seconds=None)
         state = self.state(container)
         return state.exit if state else Exit(status=128 + signal.SIGKILL, error="The container was removed.")
@@ -59,42 +56,42 @@ class Containers:
     def state(self, container: str) -> ContainerState | None:
         try:
             return container_state(self._transport.get(f"/containers/{container}/json"))
-        except Refused as no:
-            if no.http_status == 404:
+        except Refused as error:
+            if error.http_status == 404:
                 return None
             raise
 
     def kill(self, container: str, number: int = signal.SIGKILL) -> bool:
-        """False where there is nothing to send it to any more."""
+        """Send a signal; False if the container no longer runs."""
         try:
             self._transport.ask("POST", f"/containers/{container}/kill", {"signal": signal.Signals(number).name})
-        except Refused as no:
-            if no.http_status in (404, 409) or "can only kill running" in no.said:
+        except Refused as error:
+            if error.http_status in (404, 409) or "can only kill running" in error.said:
                 return False
             raise
         return True
 
     def remove(self, container: str) -> None:
-        """By force, with what it wrote. One that is gone, or going, is as well."""
+        """Remove the container by force, with its files; quiet if it is gone or being removed."""
         try:
             self._transport.ask(
                 "DELETE", f"/containers/{container}", {"force": True, "v": True}, seconds=REMOVE_SECONDS
             )
-        except Refused as no:
-            if no.http_status not in (404, 409):
+        except Refused as error:
+            if error.http_status not in (404, 409):
                 raise
 
     def with_labels(self, labels: Mapping[str, str]) -> tuple[ContainerEntry, ...]:
-        """Those that have all of these labels; an empty value stands for any."""
+        """List containers that have all of these labels; an empty value matches any."""
         wanted = {"label": [f"{name}={value}" if value else name for name, value in labels.items()]} if labels else {}
         query = {"all": True, "filters": wanted}
         return tuple(container_entry(body) for body in self._transport.get("/containers/json", query) or ())
 
-    def run(self, spec: ContainerSpec, say: Say, *, keeps: bool = False) -> Finished:
-        """Start it, say the lines it prints, and wait for its end. It is removed unless `keeps`, and always where an
-        exception ends this."""
+    def run(self, spec: ContainerSpec, log: Say, *, keeps: bool = False) -> Finished:
+        """Create and start a container, log its output and wait for its exit. It is removed afterwards unless `keeps`,
+        and always if an exception is raised."""
         container = self.create(spec)
-        lines = Lines(say)
+        lines = Lines(log)
         try:
             with self._attached(container) as output:
                 self.start(container)
@@ -111,13 +108,13 @@ class Containers:
         return Finished(container, exit_)
 
     def follow(self, container: str, take: Callable[[bytes], None]) -> None:
-        """What it prints from now on, until it ends."""
+        """Pass the container's output to `take` until it exits."""
         with self._attached(container) as output:
             for piece in _unframed(output):
                 take(piece)
 
     def put_archive(self, container: str, folder: str, archive: IO[bytes]) -> None:
-        """Unpack a tar below a folder of the container, which must be there. `archive` can be rewound."""
+        """Unpack a seekable tar below an existing folder of the container."""
         path, headers = f"/containers/{container}/archive", {"Content-Type": "application/x-tar"}
 
         def send() -> None:
@@ -128,7 +125,7 @@ class Containers:
 
     @contextmanager
     def _attached(self, container: str) -> Iterator[HTTPResponse]:
-        """The container waits while nobody reads: nothing it prints is lost or kept."""
+        """Attach to the output. The container blocks while nobody reads, so nothing is lost or buffered."""
         query = {"stream": True, "stdout": True, "stderr": True}
         with _starting(), self._transport.opened("POST", f"/containers/{container}/attach", query) as answer:
             yield answer
@@ -136,15 +133,15 @@ class Containers:
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """podman makes the first process ready when somebody attaches to the container, and fails there."""
+    """Translate start errors. podman prepares the first process on attach, so these appear there too."""
     try:
         yield
-    except Refused as no:
-        raise not_started(no) from no
+    except Refused as error:
+        raise not_started(error) from error
 
 
 def _unframed(output: HTTPResponse) -> Iterator[bytes]:
-    """Both streams in the order of their writes: each piece has a header of eight bytes with its length."""
+    """Output of both streams in order; each piece has a header of eight bytes with its length."""
     while len(header := output.read(_FRAME_HEADER)) == _FRAME_HEADER:
         left = int.from_bytes(header[4:], "big")
         while left and (piece := output.read(min(left, _CHUNK))):

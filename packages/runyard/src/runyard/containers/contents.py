@@ -1,4 +1,4 @@
-"""What a Dockerfile build may see: the files that were given for it, and nothing else of any machine."""
+"""Build contexts for Dockerfiles, and the parts of a Dockerfile that we read or change."""
 
 import io
 import re
@@ -18,8 +18,8 @@ _DEFAULT = re.compile(r"^[^\S\n]*+ARG\s++(?P<name>\w++)=(?P<value>\S++)", re.I |
 
 
 def build_context(dockerfile: str, files: Iterable[tuple[str, Path, int]] = ()) -> BuildContext:
-    """A context of `files`, each (name in the context, where it lies, mode). The same content gives the same archive,
-    so that the engine finds the layers of an earlier build again."""
+    """Make a build context of `files`, each (name in the context, path, mode). The same content gives the same archive,
+    so that the engine's layer cache works."""
     archive: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - the build reads it
     names: set[str] = set()
     with writing_tar(archive) as tar:
@@ -36,7 +36,7 @@ def build_context(dockerfile: str, files: Iterable[tuple[str, Path, int]] = ()) 
 
 
 def bases_of(dockerfile: str) -> tuple[str, ...]:
-    """The images that a build starts from: not its own stages, not `scratch`; ARGs stand for their defaults."""
+    """Images in FROM lines, without the build's own stages and `scratch`; ARGs are replaced by their defaults."""
     defaults = {found["name"]: found["value"].strip("\"'") for found in _DEFAULT.finditer(dockerfile)}
     stages, bases = {"scratch"}, []
     for found in FROM.finditer(dockerfile):

@@ -1,5 +1,3 @@
-"""What an engine is asked to make a container from."""
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +13,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Mount:
-    """A folder or file of this machine, which must be there."""
+    """Bind mount of a folder or file of this machine, which must exist."""
 
     source: str
     target: str
@@ -31,18 +29,18 @@ class ContainerSpec:
     mounts: tuple[Mount, ...] = ()
     working_folder: str = ""
     user: str = ""
-    wish: ContainerWish = field(default_factory=ContainerWish)
+    request: ContainerWish = field(default_factory=ContainerWish)
     gpus: tuple[str, ...] = ()
-    """Ids or numbers of the GPUs it sees; none with `wish.wants_gpus` means all."""
+    """Ids or numbers of its GPUs; none with `request.wants_gpus` means all."""
     name: str = ""
     entrypoint: tuple[str, ...] = ()
-    """In place of the image's own, which is never used."""
+    """Goes in front of `command`; the image's own entrypoint is never used."""
     keeps_output: bool = False
-    """The engine keeps the last of what is printed, for `docker logs`."""
+    """The engine keeps the end of the output for `docker logs`."""
 
 
 def want_sources(spec: ContainerSpec) -> None:
-    """Every mount has something to mount: podman, and older dockers, would make a folder of root's there."""
+    """Raise EnvironmentFailed for a mount whose source is missing; some engines would create it as a folder of root."""
     missing = next((mount.source for mount in _all_mounts(spec) if not os.path.exists(mount.source)), None)
     if missing is not None:
         raise EnvironmentFailed(
@@ -54,52 +52,52 @@ def want_sources(spec: ContainerSpec) -> None:
 
 
 def creation(spec: ContainerSpec, engine: str = DOCKER) -> Json:
-    """The body of the request, for an engine of that name. The whole command is its entrypoint: the image's own is not
-    used, and a commit can put both back."""
+    """Body of the create request. The whole command becomes the entrypoint, so that the image's own is not used; a
+    commit can restore both."""
     return {
         "Image": spec.image,
         "Entrypoint": [*spec.entrypoint, *spec.command],
         "Cmd": [],
-        "Env": [f"{name}={value}" for name, value in {**spec.variables, **dict(spec.wish.variables)}.items()],
+        "Env": [f"{name}={value}" for name, value in {**spec.variables, **dict(spec.request.variables)}.items()],
         "Labels": dict(spec.labels),
         "WorkingDir": spec.working_folder,
-        "User": spec.user or spec.wish.user,
-        "Hostname": spec.wish.hostname,
+        "User": spec.user or spec.request.user,
+        "Hostname": spec.request.hostname,
         "HostConfig": _host_settings(spec, engine),
     }
 
 
 def _host_settings(spec: ContainerSpec, engine: str) -> Json:
-    wish = spec.wish
+    request = spec.request
     settings: Json = {
-        "NetworkMode": wish.network or "host",
-        "IpcMode": wish.ipc or "private",
-        "Privileged": wish.is_privileged,
+        "NetworkMode": request.network or "host",
+        "IpcMode": request.ipc or "private",
+        "Privileged": request.is_privileged,
         "Mounts": [_bind(mount) for mount in _all_mounts(spec)],
-        "Ulimits": [{"Name": name, "Soft": soft, "Hard": hard} for name, soft, hard in wish.ulimits],
-        "CapAdd": list(wish.added_capabilities),
-        "CapDrop": list(wish.dropped_capabilities),
-        "Devices": [_device(words) for words in wish.devices],
-        "ExtraHosts": [f"{name}:{address}" for name, address in wish.hosts],
-        "SecurityOpt": list(wish.security),
-        "Sysctls": dict(wish.sysctls),
+        "Ulimits": [{"Name": name, "Soft": soft, "Hard": hard} for name, soft, hard in request.ulimits],
+        "CapAdd": list(request.added_capabilities),
+        "CapDrop": list(request.dropped_capabilities),
+        "Devices": [_device(words) for words in request.devices],
+        "ExtraHosts": [f"{name}:{address}" for name, address in request.hosts],
+        "SecurityOpt": list(request.security),
+        "Sysctls": dict(request.sysctls),
         "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m"}} if spec.keeps_output else {"Type": "none"},
     }
-    if wish.shm_bytes:
-        settings["ShmSize"] = wish.shm_bytes
-    if wish.memory_bytes:
-        settings |= {"Memory": wish.memory_bytes, "MemorySwap": wish.memory_bytes}
-    if wish.cpus:
-        settings["NanoCpus"] = round(wish.cpus * 1e9)
+    if request.shm_bytes:
+        settings["ShmSize"] = request.shm_bytes
+    if request.memory_bytes:
+        settings |= {"Memory": request.memory_bytes, "MemorySwap": request.memory_bytes}
+    if request.cpus:
+        settings["NanoCpus"] = round(request.cpus * 1e9)
     return _with_gpus(settings, spec, engine)
 
 
 def _all_mounts(spec: ContainerSpec) -> tuple[Mount, ...]:
-    return spec.mounts + tuple(Mount(one.source, one.target, one.is_read_only) for one in spec.wish.volumes)
+    return spec.mounts + tuple(Mount(one.source, one.target, one.is_read_only) for one in spec.request.volumes)
 
 
 def _bind(mount: Mount) -> Json:
-    """Mounts that appear below the source later, such as a run's data, appear in the container too."""
+    """Mounts added below the source later, such as a run's data, appear in the container too."""
     return {
         "Type": "bind",
         "Source": mount.source,
@@ -116,7 +114,7 @@ def _device(words: str) -> Json:
 
 
 def _with_gpus(settings: Json, spec: ContainerSpec, engine: str) -> Json:
-    if not spec.gpus and not spec.wish.wants_gpus:
+    if not spec.gpus and not spec.request.wants_gpus:
         return settings
     if engine == PODMAN:  # which takes GPUs as devices, by the names of the Container Device Interface
         names = [f"nvidia.com/gpu={gpu}" for gpu in spec.gpus or ("all",)]

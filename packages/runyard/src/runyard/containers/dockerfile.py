@@ -7,8 +7,8 @@ _DIRECTIVE = re.compile(r"#\s*\w+\s*=")
 
 
 def with_arguments(dockerfile: str, names: Iterable[str], labels: Mapping[str, str] | None = None) -> str:
-    """The same Dockerfile, each of whose stages declares these build arguments: its steps see their values as
-    variables, and the image keeps none of them as such. By the labels what a broken build leaves is found again."""
+    """Declare build arguments in every stage of a Dockerfile, so that its steps see them as variables; the image does
+    not keep them as variables. `labels` mark the images that a broken build leaves."""
     declared = "".join(f"LABEL {_quoted(name)}={_quoted(value)}\n" for name, value in (labels or {}).items())
     declared += "".join(f"ARG {name}\n" for name in sorted(names))
     if not declared:
@@ -23,7 +23,7 @@ def _quoted(text: str) -> str:
 
 
 def _instructions(dockerfile: str) -> Iterator[tuple[str, str]]:
-    """Each with its first word, over all lines that it goes on for; comments and empty lines beside."""
+    """Instructions as (first word, text), with continuation lines; comments and empty lines have no word."""
     escape, word, begun = _escape_of(dockerfile), "", ""
     for line in dockerfile.splitlines(keepends=True):
         bare = line.strip()

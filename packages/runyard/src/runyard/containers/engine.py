@@ -7,7 +7,7 @@ from runyard.containers.transport import Certificates, Transport
 
 
 class Engine:
-    """A docker or podman, spoken to by the Docker API. Making one asks nothing."""
+    """Client of a docker or podman engine, by the Docker API. Creating it sends no request."""
 
     def __init__(self, address: str, certificates: Certificates | None = None) -> None:
         self.address = address
@@ -16,11 +16,11 @@ class Engine:
         self.containers = Containers(self._transport, self.facts)
 
     def facts(self) -> EngineFacts:
-        """Asked once."""
+        """Name and version of the engine; requested once."""
         return self._facts
 
     def answers(self) -> None:
-        """EnvironmentFailed where it does not."""
+        """Raise EnvironmentFailed if the engine does not answer."""
         self._transport.get("/version")
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What engines and registries say when they cannot, as causes that a user can act on."""
+"""Error messages of engines and registries, translated to causes that a user can act on."""
 
 import re
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from runyard.model.causes import Cause
 from runyard.planning.passwords import hidden
 
 QUOTED = 2000
-"""Characters of an engine's words that an error repeats."""
+"""Characters of an engine's message that an error quotes."""
 _RUNTIME_WORDS = re.compile(
     r'exec:? \\?".{0,500}?(no such file or directory|not found in \$PATH|permission denied|exec format error)|'
     r"exec \S{1,500}?: exec format error|unable to find user .{0,500}?(?=:|$)|"
     r"error mounting .{0,500}?(?=: unknown|$)"
 )
-_TELLING: Mapping[Cause, tuple[str, ...]] = {
+_PATTERNS: Mapping[Cause, tuple[str, ...]] = {
     Cause.DISK_FULL: ("no space left on device", "disk quota exceeded"),
     Cause.ARCHITECTURE: (
         "no matching manifest for",
@@ -56,69 +56,70 @@ _TELLING: Mapping[Cause, tuple[str, ...]] = {
     ),
     Cause.REGISTRY_FAILED: ("unexpected HTTP status", "toomanyrequests", r"StatusCode: \d{3}\b", "error parsing HTTP"),
 }
-"""The first cause of which something is said is taken."""
-_WORDS = {cause: re.compile("|".join(patterns), re.IGNORECASE) for cause, patterns in _TELLING.items()}
+"""The first cause that matches counts."""
+_WORDS = {cause: re.compile("|".join(patterns), re.IGNORECASE) for cause, patterns in _PATTERNS.items()}
 
 
 class Refused(EnvironmentFailed):
-    """The engine understood and said no; `http_status` is the HTTP status of its answer."""
+    """The engine refused a request; `http_status` is the HTTP status of its answer."""
 
-    def __init__(self, asked: str, status: int, said: str, hint: str = "") -> None:
-        cause = cause_of(said, Cause.ENGINE_FAILED)
+    def __init__(self, request: str, status: int, message: str, hint: str = "") -> None:
+        cause = cause_of(message, Cause.ENGINE_FAILED)
         super().__init__(
-            f"The container engine refused {asked}: {sentence(said)}",
+            f"The container engine refused {request}: {sentence(message)}",
             hint=hint or next_step(cause),
             cause=cause,
-            said=quoted(said),
+            said=quoted(message),
         )
-        self.http_status, self.said = status, quoted(said)
+        self.http_status, self.said = status, quoted(message)
 
 
 class ImageInUse(EnvironmentFailed):
-    """The image cannot be removed: a container, or another image, stands on it."""
+    """The image cannot be removed: a container or another image uses it."""
 
 
-def cause_of(said: str, otherwise: Cause) -> Cause:
-    return next((cause for cause, words in _WORDS.items() if words.search(said)), otherwise)
+def cause_of(message: str, otherwise: Cause) -> Cause:
+    return next((cause for cause, words in _WORDS.items() if words.search(message)), otherwise)
 
 
-def quoted(said: str) -> str:
-    return hidden(said).strip()[-QUOTED:]
+def quoted(message: str) -> str:
+    return hidden(message).strip()[-QUOTED:]
 
 
-def sentence(said: str) -> str:
-    """With a full stop: the next step follows."""
-    words = quoted(said)
+def sentence(message: str) -> str:
+    """The message with a full stop, since a hint follows it."""
+    words = quoted(message)
     return words if words.endswith((".", "!", "?")) else f"{words}."
 
 
-def refused(asked: str, status: int, said: str) -> Refused:
-    return Refused(asked, status, said or f"HTTP status {status}")
+def refused(request: str, status: int, message: str) -> Refused:
+    return Refused(request, status, message or f"HTTP status {status}")
 
 
-def engine_gone(address: str, asked: str, error: Exception) -> EnvironmentFailed:
-    """No answer, or one that broke off."""
-    said = str(error) or type(error).__name__
+def engine_gone(address: str, request: str, error: Exception) -> EnvironmentFailed:
+    """The error for a missing or incomplete answer."""
+    message = str(error) or type(error).__name__
     return EnvironmentFailed(
-        f"The container engine at {address} does not answer ({asked}): {sentence(said)}",
+        f"The container engine at {address} does not answer ({request}): {sentence(message)}",
         hint=next_step(Cause.ENGINE_FAILED),
         cause=Cause.ENGINE_FAILED,
-        said=said,
+        said=message,
     )
 
 
-def not_started(no: Refused) -> Refused:
-    """The part of a runtime's words that tells of the user's command or image."""
-    told = _RUNTIME_WORDS.search(no.said)
-    said = told[0].replace('\\"', '"') if told else no.said
-    hint = "Look at the command, the user and the folders that the run's container is given." if told else ""
-    return Refused("to start the container", no.http_status, said, hint)
+def not_started(refusal: Refused) -> Refused:
+    """The error for a container that did not start, shortened to the part about the user's command or image."""
+    found = _RUNTIME_WORDS.search(refusal.said)
+    message = found[0].replace('\\"', '"') if found else refusal.said
+    hint = "Look at the command, the user and the folders that the run's container is given." if found else ""
+    return Refused("to start the container", refusal.http_status, message, hint)
 
 
-def pull_failed(reference: str, said: str, *, with_credentials: bool) -> EnvironmentFailed:
-    cause = cause_of(said, Cause.REGISTRY_FAILED)
+def pull_failed(reference: str, message: str, *, with_credentials: bool) -> EnvironmentFailed:
+    cause = cause_of(message, Cause.REGISTRY_FAILED)
     problem = {
-        Cause.WRONG_CREDENTIALS: f"The registry refuses the {'' if with_credentials else 'missing '}user name and "
+        Cause.WRONG_CREDENTIALS: f"The registry refuses the {'' if with_credentials else 'missing '}user name "
+        "and "
         f"password for image {reference!r}.",
         Cause.IMAGE_NOT_FOUND: f"There is no image {reference!r}"
         + (", or the user given may not read it." if with_credentials else ", or it is private."),
@@ -128,23 +129,26 @@ def pull_failed(reference: str, said: str, *, with_credentials: bool) -> Environ
         Cause.DISK_FULL: f"The disk filled while image {reference!r} was pulled.",
     }.get(cause, f"The registry failed while image {reference!r} was pulled.")
     return EnvironmentFailed(
-        f"{problem} The container engine says: {sentence(said)}", hint=next_step(cause), cause=cause, said=quoted(said)
+        f"{problem} The container engine says: {sentence(message)}",
+        hint=next_step(cause),
+        cause=cause,
+        said=quoted(message),
     )
 
 
-def build_failed(said: str) -> EnvironmentFailed:
-    """`said` is the engine's last word on the build, from the step that failed."""
-    cause = cause_of(said, Cause.DOCKERFILE_FAILED)
-    if re.search(r"returned a non-zero code|while running runtime: exit status|COPY failed|ADD failed", said):
+def build_failed(message: str) -> EnvironmentFailed:
+    """The error for a failed build; `message` is the engine's error of the step that failed."""
+    cause = cause_of(message, Cause.DOCKERFILE_FAILED)
+    if re.search(r"returned a non-zero code|while running runtime: exit status|COPY failed|ADD failed", message):
         cause = Cause.DISK_FULL if cause is Cause.DISK_FULL else Cause.DOCKERFILE_FAILED
-    is_for_buildkit = _FOR_BUILDKIT.search(said) is not None
-    if is_for_buildkit:
+    needs_buildkit = _NEEDS_BUILDKIT.search(message) is not None
+    if needs_buildkit:
         cause = Cause.DOCKERFILE_FAILED
     return EnvironmentFailed(
-        f"The Dockerfile could not be built. The container engine says: {sentence(said)}",
-        hint=_WITHOUT_BUILDKIT if is_for_buildkit else next_step(cause),
+        f"The Dockerfile could not be built. The container engine says: {sentence(message)}",
+        hint=_WITHOUT_BUILDKIT if needs_buildkit else next_step(cause),
         cause=cause,
-        said=quoted(said),
+        said=quoted(message),
     )
 
 
@@ -152,7 +156,7 @@ def next_step(cause: Cause) -> str:
     return _NEXT.get(cause, "The build log has the engine's own words; correct that and submit again.")
 
 
-_FOR_BUILDKIT = re.compile(
+_NEEDS_BUILDKIT = re.compile(
     r"requires BuildKit|unknown flag: (mount|chmod|link|network|security)|heredoc|"
     r"unknown instruction: (\S{0,200}?EOF|<<)",
     re.IGNORECASE,
@@ -163,12 +167,13 @@ _WITHOUT_BUILDKIT = (
     "base_image."
 )
 _NEXT = {
-    Cause.WRONG_CREDENTIALS: "Give the registry's username and password: image_registry_details of the estimator, or "
+    Cause.WRONG_CREDENTIALS: "Give the registry's username and password: image_registry_details of the "
+    "estimator, or "
     "environment.docker.base_image_registry; then submit again. Of a workspace the login counts that was given last "
     "for the registry, also where it came with another run.",
     Cause.IMAGE_NOT_FOUND: "Look at the image's name, its tag and the registry's address; then submit again.",
-    Cause.NETWORK: "Look at the registry's address and at the network and proxy settings of the container engine; "
-    "then submit again.",
+    Cause.NETWORK: "Look at the registry's address and at the network and proxy settings of the "
+    "container engine; then submit again.",
     Cause.CERTIFICATE: "Give the engine the registry's certificate (/etc/docker/certs.d/ADDRESS/ca.crt, or "
     "/etc/containers/certs.d for podman); then submit again.",
     Cause.ARCHITECTURE: "Choose an image for this machine's processor, or one that is made for several.",
@@ -176,6 +181,6 @@ _NEXT = {
     "`docker system df`); then submit again.",
     Cause.REGISTRY_FAILED: "Try again later, or ask whoever runs the registry.",
     Cause.DOCKERFILE_FAILED: "Correct that step of the Dockerfile (the build log has its output), then submit again.",
-    Cause.ENGINE_FAILED: "See that the engine runs (`docker version`, `podman info`) and look into its log; then "
-    "submit again.",
+    Cause.ENGINE_FAILED: "See that the engine runs (`docker version`, `podman info`) and look into its "
+    "log; then submit again.",
 }

@@ -1,5 +1,3 @@
-"""Which container engine this machine has."""
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,26 +17,26 @@ _CHOSEN = ("DOCKER_HOST", "CONTAINER_HOST")
 
 
 def find_engine(variables: Mapping[str, str] = os.environ) -> Engine:
-    """One that answers. EnvironmentFailed with the ways to get one where there is none."""
-    engine, silent = _search(variables)
+    """Find an engine that answers. Raises EnvironmentFailed, with how to get one, if there is none."""
+    engine, failures = _search(variables)
     if engine is None:
         raise EnvironmentFailed(
             "This environment lies in a container image, and this machine has no container engine: neither docker nor "
-            f"podman answers at its usual sockets{''.join(f'; {why}' for why in silent)}.",
+            f"podman answers at its usual sockets{''.join(f'; {why}' for why in failures)}.",
             hint=ENGINE_WAYS,
             cause=Cause.NO_ENGINE,
-            said="; ".join(silent) or "no socket of docker or podman is there",
+            said="; ".join(failures) or "no socket of docker or podman is there",
         )
     return engine
 
 
 def is_chosen(variables: Mapping[str, str]) -> bool:
-    """Whether they name an engine, which then is asked and no other."""
+    """Whether the variables name an engine; then no other is tried."""
     return any(variables.get(name) for name in _CHOSEN)
 
 
 def usual_sockets(variables: Mapping[str, str]) -> Iterator[Path]:
-    """Docker's before podman's, the machine's before the user's own."""
+    """Default sockets: docker before podman, system before user."""
     runtime = Path(variables.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
     home = Path(variables.get("HOME") or Path.home())
     yield Path("/var/run/docker.sock")
@@ -49,11 +47,11 @@ def usual_sockets(variables: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _search(variables: Mapping[str, str]) -> tuple[Engine | None, list[str]]:
-    """The engine, and why the sockets that were there before it are none."""
+    """The engine, and why sockets that were tried before it failed."""
     chosen = next((name for name in _CHOSEN if variables.get(name)), None)
     if chosen:
         return _chosen(chosen, variables), []
-    silent = []
+    failures = []
     for socket in usual_sockets(variables):
         engine = Engine(f"unix://{socket}")
         try:
@@ -61,10 +59,10 @@ def _search(variables: Mapping[str, str]) -> tuple[Engine | None, list[str]]:
                 continue
             engine.answers()
         except (EnvironmentFailed, OSError) as error:
-            silent.append(_why(socket, error))
+            failures.append(_why(socket, error))
         else:
-            return engine, silent
-    return None, silent
+            return engine, failures
+    return None, failures
 
 
 def _chosen(name: str, variables: Mapping[str, str]) -> Engine:

@@ -1,5 +1,3 @@
-"""The images of an engine: asked for, pulled, built, committed, removed."""
-
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -24,10 +22,9 @@ from runyard.errors import EnvironmentFailed, InvalidArgument
 from runyard.model.causes import Cause
 from runyard.model.images import DEFAULT_PLATFORM
 
-__all__ = ["ImageEntry", "ImageFacts", "ImageInUse", "Images", "RegistryCredentials", "checked_reference"]
 COMMIT_SECONDS = 1800.0
 SILENT_SECONDS = 1800.0
-"""A build step, or a layer that is unpacked, may be silent for long; an engine that died is noticed at once."""
+"""A build step or a layer being unpacked may send nothing for long; a dead engine closes the connection."""
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,511}")
 
 
@@ -36,43 +33,43 @@ class Images:
         self._transport, self._facts = transport, facts
 
     def find(self, reference: str) -> ImageFacts | None:
-        """By name or id, from what the engine has: no registry is asked."""
+        """Find a local image by name or id; asks no registry."""
         try:
             return image_facts(self._transport.get(f"/images/{checked_reference(reference)}/json"))
-        except Refused as no:
-            if no.http_status == 404:
+        except Refused as error:
+            if error.http_status == 404:
                 return None
             raise
 
     def pull(
         self,
         reference: str,
-        say: Say,
+        log: Say,
         *,
         credentials: RegistryCredentials | None = None,
         platform: str = DEFAULT_PLATFORM,
     ) -> ImageFacts:
-        """The image as its registry has it now. `say` takes a line for each step of each layer."""
+        """Pull the image from its registry; logs a line for each step of each layer."""
         name, tag = split_tag(checked_reference(reference))
         headers = {"X-Registry-Auth": credentials.header()} if credentials else {}
         query = {"fromImage": name, "tag": tag, "platform": platform}
-        progress = PullProgress(say)
+        progress = PullProgress(log)
         try:
             with self._transport.opened(
                 "POST", "/images/create", query, seconds=SILENT_SECONDS, headers=headers
             ) as answer:
                 for event in events(answer):
-                    if said := error_of(event):
-                        raise pull_failed(reference, said, with_credentials=bool(credentials))
-                    progress.tell(event)
-        except Refused as no:
-            raise pull_failed(reference, no.said, with_credentials=bool(credentials)) from no
+                    if message := error_of(event):
+                        raise pull_failed(reference, message, with_credentials=bool(credentials))
+                    progress.add(event)
+        except Refused as error:
+            raise pull_failed(reference, error.said, with_credentials=bool(credentials)) from error
         return self._for_platform(reference, platform)
 
     def build(
         self,
         context: BuildContext,
-        say: Say,
+        log: Say,
         *,
         name: str,
         platform: str = DEFAULT_PLATFORM,
@@ -82,9 +79,9 @@ class Images:
         network: str = "host",
         is_offline: bool = False,
     ) -> ImageFacts:
-        """Build the context's Dockerfile. With `is_offline`, an image that it starts from must be here already."""
+        """Build the Dockerfile of the context. With `is_offline`, its base images must be local."""
         if is_offline:
-            self._want_here(context.bases)
+            self._require_local(context.bases)
         query = {
             "t": name,
             "dockerfile": context.dockerfile,
@@ -96,7 +93,7 @@ class Images:
             "forcerm": True,
         }
         headers = {"Content-Type": "application/x-tar", **headers_for_builds(credentials or {})}
-        return self._there(self._built(context, query, headers, say) or name)
+        return self._get(self._built(context, query, headers, log) or name)
 
     def commit(
         self,
@@ -107,8 +104,8 @@ class Images:
         changes: tuple[str, ...] = (),
         message: str = "",
     ) -> ImageFacts:
-        """What the container changed, as a layer on top of its image. `changes` are lines of a Dockerfile. The image
-        keeps the container's variables and labels, but not its command."""
+        """Commit the container's changes as a layer on its image. `changes` are lines of a Dockerfile. The new image
+        has the container's variables, but entrypoint and command of the old image."""
         repository, tag = split_tag(name)
         settings = self._settings_of_its_image(container)
         settings["Labels"] = dict(labels or {})
@@ -116,10 +113,10 @@ class Images:
             changes, message = (*_lines_of(settings), *changes), ""
         query = {"container": container, "repo": repository, "tag": tag, "comment": message, "changes": changes}
         made = self._transport.ask("POST", "/commit", query, settings, seconds=COMMIT_SECONDS)
-        return self._there(with_algorithm(str(made["Id"])))
+        return self._get(with_algorithm(str(made["Id"])))
 
     def import_archive(self, archive: IO[bytes], name: str, *, changes: tuple[str, ...] = ()) -> ImageFacts:
-        """Make an image of one layer from the files of a tar. `archive` can be rewound."""
+        """Make an image of one layer from a seekable tar."""
         query = {"fromSrc": "-", "repo": ":".join(split_tag(name)), "changes": changes}
         headers = {"Content-Type": "application/x-tar"}
 
@@ -128,39 +125,40 @@ class Images:
                 "POST", "/images/create", query, archive, seconds=SILENT_SECONDS, headers=headers
             ) as answer:
                 for event in events(answer):
-                    if said := error_of(event):
-                        raise Refused(f"the import of {name}", 500, said)
+                    if message := error_of(event):
+                        raise Refused(f"the import of {name}", 500, message)
 
         sent_again_if_broken(archive, send)
-        return self._there(name)
+        return self._get(name)
 
     def tag(self, image: str, name: str) -> None:
         repository, tag = split_tag(checked_reference(name))
         self._transport.ask("POST", f"/images/{checked_reference(image)}/tag", {"repo": repository, "tag": tag})
 
-    def push(self, name: str, say: Say, *, credentials: RegistryCredentials) -> None:
+    def push(self, name: str, log: Say, *, credentials: RegistryCredentials) -> None:
         repository, tag = split_tag(checked_reference(name))
         headers = {"X-Registry-Auth": credentials.header()}
-        progress = PullProgress(say)
+        progress = PullProgress(log)
         with self._transport.opened(
             "POST", f"/images/{repository}/push", {"tag": tag}, seconds=SILENT_SECONDS, headers=headers
         ) as answer:
             for event in events(answer):
-                if said := error_of(event):
-                    raise Refused(f"the push of {name}", 500, said)
-                progress.tell(event)
+                if message := error_of(event):
+                    raise Refused(f"the push of {name}", 500, message)
+                progress.add(event)
 
     def remove(self, reference: str, *, is_forced: bool = False) -> bool:
-        """False where it is not there. By force, all its names go and stopped containers do not hold it."""
+        """Remove an image; False if it does not exist. Raises ImageInUse. With `is_forced`, all its names are removed
+        and stopped containers do not keep it."""
         try:
             self._transport.ask(
                 "DELETE", f"/images/{checked_reference(reference)}", {"force": is_forced}, seconds=COMMIT_SECONDS
             )
-        except Refused as no:
-            if no.http_status == 404:
+        except Refused as error:
+            if error.http_status == 404:
                 return False
-            if no.http_status == 409:
-                raise ImageInUse(no.problem, hint="", cause=Cause.ENGINE_FAILED, said=no.said) from no
+            if error.http_status == 409:
+                raise ImageInUse(error.problem, hint="", cause=Cause.ENGINE_FAILED, said=error.said) from error
             raise
         return True
 
@@ -169,11 +167,11 @@ class Images:
         return tuple(image_entry(body) for body in self._transport.get("/images/json", {"filters": wanted}) or ())
 
     def history(self, reference: str) -> tuple[str, ...]:
-        """How each layer was made, newest first."""
+        """Commands that created the layers, newest first."""
         steps = self._transport.get(f"/images/{checked_reference(reference)}/history") or ()
         return tuple(str(step.get("CreatedBy", "")) for step in steps)
 
-    def _there(self, reference: str) -> ImageFacts:
+    def _get(self, reference: str) -> ImageFacts:
         found = self.find(reference)
         if found is None:
             raise EnvironmentFailed(
@@ -185,40 +183,40 @@ class Images:
         return found
 
     def _for_platform(self, reference: str, platform: str) -> ImageFacts:
-        facts = self._there(reference)
+        facts = self._get(reference)
         wanted = platform.split("/")[1] if "/" in platform else ""
         if wanted and facts.architecture and facts.architecture != wanted:
-            said = f"image is {facts.system}/{facts.architecture}, does not match the specified platform {platform}"
-            raise pull_failed(reference, said, with_credentials=False)
+            message = f"image is {facts.system}/{facts.architecture}, does not match the specified platform {platform}"
+            raise pull_failed(reference, message, with_credentials=False)
         return facts
 
-    def _built(self, context: BuildContext, query: dict[str, object], headers: dict[str, str], say: Say) -> str:
-        """The id of the image, where the engine tells it."""
-        lines, made = Lines(say), ""
+    def _built(self, context: BuildContext, query: dict[str, object], headers: dict[str, str], log: Say) -> str:
+        """Send the build; returns the id of the image if the engine reports it."""
+        lines, made = Lines(log), ""
         try:
             with self._transport.opened(
                 "POST", "/build", query, context.archive, seconds=SILENT_SECONDS, headers=headers
             ) as answer:
                 for event in events(answer):
-                    if said := error_of(event):
-                        raise build_failed(said)
+                    if message := error_of(event):
+                        raise build_failed(message)
                     lines.write(str(event.get("stream") or ""))
                     made = (event.get("aux") or {}).get("ID") or made
-        except Refused as no:
-            raise build_failed(no.said) from no
+        except Refused as error:
+            raise build_failed(error.said) from error
         finally:
             lines.close()
         return made
 
     def _network(self, name: str) -> dict[str, object]:
-        """Of a build's steps. podman listens to docker's word for it no further than that it is one."""
+        """Query parameters for the network of build steps; podman ignores the value of docker's parameter."""
         if self._facts().name != PODMAN:
             return {"networkmode": name}
         if name == "none":
             return {"networkmode": "NetworkDisabled"}
         return {"nsoptions": [{"Name": "network", "Host": name == "host"}]}
 
-    def _want_here(self, bases: tuple[str, ...]) -> None:
+    def _require_local(self, bases: tuple[str, ...]) -> None:
         missing = [base for base in bases if self.find(base) is None]
         if missing:
             raise EnvironmentFailed(
@@ -229,7 +227,7 @@ class Images:
             )
 
     def _settings_of_its_image(self, container: str) -> dict[str, Any]:
-        """For a new image in place of the container's own; an empty list is one that was chosen."""
+        """Entrypoint, command, folder and user of the container's image, for a commit. An empty list is explicit."""
         image = self._transport.get(f"/containers/{container}/json")["Image"]
         known = self._transport.get(f"/images/{image}/json").get("Config") or {}
         return {
@@ -251,7 +249,7 @@ def _lines_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def checked_reference(reference: str) -> str:
-    """A name, with or without tag or digest, or an id. What it may hold is no path of the engine's API."""
+    """An image name or id, checked so that it cannot form another path of the engine's API."""
     if not _REFERENCE.fullmatch(reference) or ".." in reference or "//" in reference:
         raise InvalidArgument(
             f"{reference!r} is no name of a container image.",

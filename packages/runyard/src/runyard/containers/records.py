@@ -1,4 +1,4 @@
-"""What an engine is given and says of its images and containers, in our words."""
+"""Records of images and containers, parsed from the engine's JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,11 +62,11 @@ class ContainerEntry:
 @dataclass(frozen=True)
 class Exit:
     status: int
-    """Of its first process: the code it ended with, or 128 and the signal that ended it."""
+    """Exit code of the first process, or 128 plus the signal that ended it."""
     is_out_of_memory: bool = False
-    """The kernel ended something in it, since the container's own limit was reached."""
+    """The kernel killed a process because the container's memory limit was reached."""
     error: str = ""
-    """Why it could not be started, in the engine's words."""
+    """The engine's message if it could not be started."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ContainerState:
     status: str
     """"created", "running", "paused", "exited", "dead" ..."""
     pid: int
-    """Of its first process as this machine counts; 0 when it does not run."""
+    """Host pid of the first process; 0 when it does not run."""
     exit: Exit
     labels: Mapping[str, str]
     image: str
@@ -87,11 +87,11 @@ class ContainerState:
 @dataclass(frozen=True)
 class BuildContext:
     archive: IO[bytes]
-    """A tar, from its beginning."""
+    """A tar, positioned at its beginning."""
     dockerfile: str
     """The name of the Dockerfile in it."""
     bases: tuple[str, ...]
-    """The images that its FROM lines name."""
+    """Images named by its FROM lines."""
 
 
 def engine_facts(version: Json, info: Json) -> EngineFacts:

@@ -1,5 +1,3 @@
-"""What registries are told and how images are named."""
-
 import base64
 import json
 from collections.abc import Mapping
@@ -11,28 +9,28 @@ _HUB_KEY = "https://index.docker.io/v1/"
 
 @dataclass(frozen=True)
 class RegistryCredentials:
-    """Sent in a header of the request that needs them; no engine keeps them."""
+    """Sent in a header of the request that needs them; engines do not store them."""
 
     username: str
     password: str = field(repr=False)
     address: str = ""
 
     def header(self) -> str:
-        return _packed({"username": self.username, "password": self.password, "serveraddress": _bare(self.address)})
+        return _encoded({"username": self.username, "password": self.password, "serveraddress": _bare(self.address)})
 
 
 def headers_for_builds(credentials: Mapping[str, RegistryCredentials]) -> dict[str, str]:
-    """For the FROM lines of a Dockerfile, by the registry's address."""
+    """Header for builds whose FROM lines need logins; credentials by registry address."""
     if not credentials:
         return {}
     known = {
         _key(address): {"username": one.username, "password": one.password} for address, one in credentials.items()
     }
-    return {"X-Registry-Config": _packed(known)}
+    return {"X-Registry-Config": _encoded(known)}
 
 
 def split_tag(reference: str) -> tuple[str, str]:
-    """The name and its tag or digest; "latest" where it has neither, as the docker command has it."""
+    """Split a reference into name and tag or digest; "latest" if it has neither."""
     name, at, digest = reference.partition("@")
     if at:
         return name, digest
@@ -40,7 +38,7 @@ def split_tag(reference: str) -> tuple[str, str]:
     return (head, tag) if colon and "/" not in tag else (reference, "latest")
 
 
-def _packed(value: object) -> str:
+def _encoded(value: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode()
 
 

@@ -1,5 +1,4 @@
-"""An engine's words, as the lines of a log that stays of a bearable size whatever a build prints, and holds no
-password of an address."""
+"""Output of engines as log lines: bounded in size, with secrets of URLs redacted."""
 
 import json
 import re
@@ -19,35 +18,35 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Lines:
-    """Takes text in any pieces and says its lines: the first 8 MiB, then the last ones when it is closed."""
+    """Splits text into lines and logs the first 8 MiB; `close` logs the last lines of the rest."""
 
-    def __init__(self, say: Say, limit: int = LOG_BYTES) -> None:
-        self._say, self._left = say, limit
-        self._begun = ""
+    def __init__(self, log: Say, limit: int = LOG_BYTES) -> None:
+        self._log, self._left = log, limit
+        self._partial = ""
         self._last: deque[str] = deque(maxlen=LAST_LINES)
-        self._unsaid = 0
+        self._skipped = 0
 
     def take(self, piece: bytes) -> None:
         self.write(piece.decode(errors="replace"))
 
     def write(self, text: str) -> None:
-        *whole, self._begun = (self._begun + text).split("\n")
+        *whole, self._partial = (self._partial + text).split("\n")
         for line in whole:
             self._line(self._shortened(line))
-        self._begun = self._shortened(self._begun)
+        self._partial = self._shortened(self._partial)
 
     def close(self) -> None:
-        if self._begun:
-            self._line(self._begun)
-            self._begun = ""
-        left_out = self._unsaid - len(self._last)
+        if self._partial:
+            self._line(self._partial)
+            self._partial = ""
+        left_out = self._skipped - len(self._last)
         if left_out > 0:
-            self._say(f"[{left_out} lines are left out here]")
+            self._log(f"[{left_out} lines are left out here]")
         while self._last:
-            self._say(self._last.popleft())
+            self._log(self._last.popleft())
 
     def _shortened(self, line: str) -> str:
-        """Say all that is too long for one line, and give the rest."""
+        """Log full-length pieces of a long line and return the rest."""
         while len(line) > LONGEST_LINE:
             self._line(line[:LONGEST_LINE])
             line = line[LONGEST_LINE:]
@@ -57,14 +56,14 @@ class Lines:
         shown = hidden(_COLOURS.sub("", line).rstrip("\r"))
         if self._left > 0:
             self._left -= len(shown) + 1
-            self._say(shown)
+            self._log(shown)
         else:
-            self._unsaid += 1
+            self._skipped += 1
             self._last.append(shown)
 
 
 def events(answer: HTTPResponse) -> Iterator[dict[str, Any]]:
-    """The JSON lines of a pull or build, as they come. One that is longer than any should be is left out."""
+    """JSON events of a pull or build as they arrive; lines that are too long are skipped."""
     while line := answer.readline(_EVENT_BYTES):
         try:
             event = json.loads(line)
@@ -80,14 +79,14 @@ def error_of(event: dict[str, Any]) -> str:
 
 
 class PullProgress:
-    """One line for each step of each layer: the bars that a terminal would draw over are left out."""
+    """Logs one line for each step of each layer, without progress bars."""
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
-        self._said: set[tuple[str, str]] = set()
+    def __init__(self, log: Say) -> None:
+        self._log = log
+        self._logged: set[tuple[str, str]] = set()
 
-    def tell(self, event: dict[str, Any]) -> None:
+    def add(self, event: dict[str, Any]) -> None:
         step = (str(event.get("id", "")), str(event.get("status") or event.get("stream") or "").strip())
-        if step[1] and step not in self._said:
-            self._said.add(step)
-            self._say(hidden(": ".join(part for part in step if part)))
+        if step[1] and step not in self._logged:
+            self._logged.add(step)
+            self._log(hidden(": ".join(part for part in step if part)))

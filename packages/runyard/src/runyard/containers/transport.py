@@ -1,5 +1,7 @@
-"""HTTP on an engine's socket, by the standard library alone: a process that starts one container, and a look into the
-cache, must not pay for the import of a client library."""
+"""HTTP to a container engine, and tar archives in the form that engines take.
+
+Uses only the standard library: importing an HTTP client would slow down every process that starts a container.
+"""
 
 import http.client
 import json
@@ -16,10 +18,10 @@ from runyard.containers.failures import engine_gone, refused
 from runyard.errors import InvalidArgument
 
 API = "v1.40"
-"""Of Docker 19.03, the first with requests for GPUs; podman's socket speaks it too."""
+"""API version of Docker 19.03, the first with GPU requests; podman supports it too."""
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 120.0
-"""A busy engine may take a while for a commit of gigabytes; those calls say so themselves."""
+"""Default timeout; slow calls such as a commit pass their own."""
 SCHEMES = ("unix", "tcp", "http", "https")
 
 Json = Any
@@ -28,7 +30,7 @@ Query = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Certificates:
-    """The files with which a tcp engine wants to be spoken to: ca.pem, cert.pem, key.pem of this folder."""
+    """TLS client files for an engine at a TCP address: ca.pem, cert.pem and key.pem of the folder."""
 
     folder: Path
 
@@ -47,7 +49,7 @@ class _OnSocket(http.client.HTTPConnection):
 
 @dataclass(frozen=True)
 class Transport:
-    """Each request has a connection of its own: a wait that lasts hours is in nobody's way, and threads share it."""
+    """Sends requests, each on its own connection, so that long waits block nobody. Thread-safe."""
 
     address: str
     certificates: Certificates | None = None
@@ -69,7 +71,7 @@ class Transport:
         seconds: float | None = ANSWER_SECONDS,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
-        """The answer, read as JSON; None where it is empty. EnvironmentFailed where the engine refuses or is gone."""
+        """Send a request and return the JSON answer; None if it is empty. Raises EnvironmentFailed."""
         sent = None if body is None else json.dumps(body).encode()
         kind = {} if body is None else {"Content-Type": "application/json"}
         with self.opened(method, path, query, sent, seconds=seconds, headers={**kind, **(headers or {})}) as answer:
@@ -87,16 +89,16 @@ class Transport:
         seconds: float | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        """The answer as it comes; `seconds` bounds each wait for more of it."""
+        """Send a request and yield the streaming answer; `seconds` limits each wait for data."""
         connection = self._connection(seconds)
-        asked = f"{method} {path}"
+        request = f"{method} {path}"
         try:
             answer = _exchange(connection, method, _target(path, query), body, dict(headers or {}))
             if answer.status >= 300:
-                raise refused(asked, answer.status, _message(answer.read(1 << 20)))
+                raise refused(request, answer.status, _message(answer.read(1 << 20)))
             yield answer
         except (OSError, http.client.HTTPException) as error:
-            raise engine_gone(self.address, asked, error) from error
+            raise engine_gone(self.address, request, error) from error
         finally:
             connection.close()
 
@@ -118,7 +120,7 @@ class Transport:
 
 
 def checked_address(address: str) -> SplitResult:
-    """unix:///path or tcp://host:port, in its parts."""
+    """Parse unix:///path or tcp://host:port. Raises InvalidArgument."""
     try:
         parts = urlsplit(address)
         _ = parts.port
@@ -140,7 +142,7 @@ def _target(path: str, query: Query | None) -> str:
 
 
 def _queried(value: Any) -> str | tuple[str, ...]:
-    """A tuple stands for a parameter that is given several times."""
+    """A tuple becomes a repeated parameter."""
     if isinstance(value, tuple):
         return value
     if isinstance(value, bool):
@@ -155,8 +157,8 @@ def _exchange(
     body: bytes | IO[bytes] | None,
     headers: dict[str, str],
 ) -> http.client.HTTPResponse:
-    """A body of unknown length goes in chunks. An engine that refuses early closes before it has read all: its
-    answer is what counts."""
+    """Send the request; a body of unknown length is chunked. An engine may refuse and close before it has read the
+    whole body: then read its answer."""
     try:
         connection.request(method, target, body, headers, encode_chunked=hasattr(body, "read"))
     except (BrokenPipeError, ConnectionResetError):
@@ -170,7 +172,7 @@ def _exchange(
 
 def _message(body: bytes) -> str:
     try:
-        said = json.loads(body)
+        message = json.loads(body)
     except ValueError:
         return body.decode(errors="replace").strip()
-    return str(said.get("message") or said.get("cause") or said) if isinstance(said, dict) else str(said)
+    return str(message.get("message") or message.get("cause") or message) if isinstance(message, dict) else str(message)

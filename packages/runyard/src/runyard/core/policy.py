@@ -1,9 +1,9 @@
 """What each kind of caller may do, as one table.
 
-The owner and the service's own loops may do everything. Other callers have the reach that the table gives them
-for an action; an action that it does not name for them is not theirs. A caller with scopes may do those actions of its
-role alone. Every route names the action that it is for: a caller who may do that to nothing is refused before
-the body of the request is read. The use case then asks about the thing itself.
+The owner and the service's own loops may do everything. For other callers, TABLE gives the reach of each action; an
+action without a row for their role is forbidden. A caller with scopes may do only those actions of its role. Every
+route names its action: a caller who may do it to nothing at all is refused before the request body is read
+(`require_right`). The use case then checks the resource itself (`require`).
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from runyard.errors import Forbidden
 
 
 class Reach(StrEnum):
-    """How far a caller's right goes. The text is what a refusal says that the caller may do."""
+    """The resources that a caller may apply an action to. The text is used in refusals."""
 
     ANYTHING = "anything"
     WORKSPACE = "what is in its own workspace"
@@ -27,7 +27,7 @@ class Reach(StrEnum):
 
 
 class Action(StrEnum):
-    """A verb on a kind of thing, as a refusal says it."""
+    """A verb and a kind of resource. The text is used in refusals."""
 
     SEE_SERVICE = "see the service's version"
     READ_API = "read the description of the API"
@@ -119,8 +119,8 @@ TABLE: Mapping[Action, Mapping[Role, Reach]] = {
     _A.DELETE_FILES: {Role.NODE: _R.DECLARED},
     _A.ADOPT_FILES: {Role.RUN: _R.WORKSPACE},
     _A.READ_DATASET: {Role.RUN: _R.WORKSPACE},
-    # With it go the credentials of the datastores that the dataset's files lie on: those of its own workspace, never
-    # the operator's, which open all workspaces.
+    # Gives the caller the credentials of the datastores of the dataset's files: those of its own workspace, never the
+    # operator's, which open all workspaces.
     _A.OPEN_DATASET: {Role.RUN: _R.WORKSPACE},
     _A.BUILD_ENVIRONMENT: {Role.RUN: _R.WORKSPACE},
     _A.CHOOSE_PACKAGES: {},
@@ -130,24 +130,24 @@ TABLE: Mapping[Action, Mapping[Role, Reach]] = {
     _A.RENEW_KEYS: {Role.RUN: _R.CREATED},
 }
 MOST_LISTED = 8
-"""Scopes that a refusal names."""
+"""Number of scopes that a refusal lists."""
 _UNBOUNDED = frozenset({Role.OWNER, Role.SERVICE})
 
 
 @dataclass(frozen=True)
 class Resource:
-    """What is asked about. The callables answer what only a store knows, and are asked when it matters."""
+    """The target of an action. The callables read a store, so they are only called if the answer matters."""
 
     name: str
-    """As a refusal shows it: "run r_1", "workspace 'lab'"."""
+    """Name for refusals: "run r_1", "workspace 'lab'"."""
     workspace: str | None = None
     run_id: str | None = None
     attempt_id: str | None = None
     created_by: str = ""
     is_below: Callable[[str], bool] = lambda run_id: False
-    """Whether the run, or the run that made it, came from the run of that id."""
+    """True if the resource is, or was created by, the run of that id or a descendant of it."""
     is_its_data: Callable[[], bool] = lambda: False
-    """Whether it is data that the caller's run has declared, or a file that its workspace has."""
+    """True if it is data that the caller's run declared, or a file of its workspace."""
 
 
 SERVICE_ITSELF = Resource("the service")
@@ -163,13 +163,13 @@ def may(who: Principal, action: Action, on: Resource) -> bool:
 
 
 def require(who: Principal, action: Action, on: Resource) -> None:
-    """Raises Forbidden, which says what would be needed."""
+    """Raises Forbidden, which says what is needed."""
     if not may(who, action, on):
         raise _refusal(who, action, on)
 
 
 def require_right(who: Principal, action: Action) -> None:
-    """Raises Forbidden for a caller who may do that to nothing at all. What it may do it to is for `require`."""
+    """Raises Forbidden for a caller who may apply the action to no resource at all; see `require` for one resource."""
     if not _is_in_scope(who, action) or (who.role not in _UNBOUNDED and who.role not in TABLE[action]):
         raise _refusal(who, action, SERVICE_ITSELF)
 

@@ -1,4 +1,4 @@
-"""Who is calling: told from the token, handed to every use case."""
+"""The caller of a request, read from its token and passed to every use case."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,24 +17,24 @@ class Role(StrEnum):
     NODE = "node"
     """The supervisor of one attempt of a run."""
     SERVICE = "service"
-    """The service's own loops. No token has this role."""
+    """The service's own background loops. No token has this role."""
 
 
 @dataclass(frozen=True)
 class Principal:
-    """A caller. A run's and a node's speak for one attempt of one run, in the workspace of that run."""
+    """A caller. A run or node acts for one attempt of one run, in the workspace of that run."""
 
     role: Role
     run_id: RunId | None = None
     attempt_id: AttemptId | None = None
     workspace: str | None = None
-    """None for those who are in no workspace, and for a node: what it reaches is found by its run."""
+    """None for callers without a workspace, and for a node: its reach is found by its run."""
     scopes: "frozenset[Action] | None" = None
-    """The only actions of its role that it may do; None for all of them. No scope adds to what the role has."""
+    """The only actions of its role that it may do; None for all. A scope never adds to the role."""
 
     @property
     def name(self) -> str:
-        """As `created_by` holds it: "owner", "run:ID" or "service". What a node does, it does for its run."""
+        """Value for `created_by`: "owner", "run:ID" or "service". A node acts in the name of its run."""
         return f"run:{self.run_id}" if self.run_id is not None else self.role.value
 
 

@@ -1,4 +1,4 @@
-"""Frozen records as JSON and back, by the types of their fields: plans, data for nodes, files of web services."""
+"""Converts frozen records to JSON and back by the types of their fields: plans, data for nodes, web service specs."""
 
 import dataclasses
 import types
@@ -13,15 +13,15 @@ from runyard.errors import InvalidArgument, Json
 
 _Record = TypeVar("_Record")
 _Read = Callable[[Any, str], Any]
-"""From a value and what to call it to the field. Raises InvalidArgument."""
+"""Reads a field from (value, its name for errors). Raises InvalidArgument."""
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _Hint = Any
 
 
 def to_json(record: Any, rows: Collection[type] = ()) -> Json:
-    """Only for records whose fields are texts, numbers, enums, times, mappings, sequences and other such records.
+    """Convert a record whose fields are strings, numbers, enums, times, mappings, sequences and other such records.
 
-    Records of the kinds in `rows` are written as lists of their values: shorter where there are many.
+    Records of the types in `rows` become lists of their values, which is shorter if there are many.
     """
     names, values = _written(cast(Hashable, type(record)))
     return {
@@ -31,17 +31,16 @@ def to_json(record: Any, rows: Collection[type] = ()) -> Json:
 
 
 def from_json(kind: type[_Record], body: object, what: str) -> _Record:
-    """The record. Raises InvalidArgument that names the field, after `what`, where the body cannot be one.
+    """Rebuild a record. Raises InvalidArgument naming the wrong field, with `what` in front.
 
-    Fields that this version does not know are ignored: a newer one may have written it. A list is the record's values
-    in their order.
+    Unknown fields are ignored: a newer version may have written them. A list holds the record's values in order.
     """
     return cast(_Record, _reader(cast(Hashable, kind))(body, what))
 
 
 def prepare_reader(kind: type) -> None:
-    """Make what `from_json` needs for this kind of record now. A process that forks does it once for all of its
-    children; each would take a millisecond for it."""
+    """Build the readers that `from_json` needs for this record type. A process that forks calls it once, which saves
+    each child a millisecond."""
     left, seen = [kind], set[type]()
     while left:
         if (record := left.pop()) not in seen:
@@ -57,7 +56,7 @@ def _records_in(hint: _Hint) -> list[type]:
 
 @cache
 def _written(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    """The names of its fields, and what gives their values."""
+    """Field names of a record type, and a function that returns their values."""
     names = tuple(field.name for field in dataclasses.fields(kind))
     get: Any = attrgetter(*names)
     return names, get if len(names) > 1 else lambda record: (get(record),)
@@ -81,7 +80,7 @@ def _plain(value: Any, rows: Collection[type]) -> Any:
 
 @cache
 def _reader(kind: Any) -> _Read:
-    """Made once for each kind of record: looking at types takes longer than reading."""
+    """Reader of a record type. Cached: inspecting types takes longer than reading."""
     fields, none, hints = dataclasses.fields(kind), dataclasses.MISSING, get_type_hints(kind)
     readers = {field.name: _of_hint(hints[field.name]) for field in fields}
     required = [field.name for field in fields if field.default is none and field.default_factory is none]
@@ -102,7 +101,7 @@ def _reader(kind: Any) -> _Read:
 
 
 def _row_reader(kind: Any, readers: Sequence[tuple[str, _Read]], required: int) -> _Read:
-    """Rows of the same types as one that was right need no second look."""
+    """Reader of a row. Rows with the same types as a checked one are not checked again."""
     right: set[tuple[type, ...]] = set()
 
     def read(row: Any, what: str) -> Any:
@@ -137,7 +136,7 @@ def _of_hint(hint: _Hint) -> _Read:
 
 
 def _lazy(kind: Any) -> _Read:
-    """A record in a record may be of the same kind."""
+    """Resolved on use: a record may contain records of its own type."""
     return lambda value, what: _reader(kind)(value, what)
 
 
@@ -201,5 +200,5 @@ def _single(hint: type) -> _Read:
 
 
 def _wrong(what: str, wanted: str, value: object) -> InvalidArgument:
-    """The value itself is not told: it may be a secret."""
+    """Does not contain the value: it may be a secret."""
     return InvalidArgument(f"{what} must be {wanted}, and is {type(value).__name__}.")

@@ -8,7 +8,7 @@ _NO_RANGE_COPY = frozenset({errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.E
 
 
 def copy(source: int, target: int, progress: Progress) -> int:
-    """Copy all of an open file to another, sharing blocks where the file system can. How many bytes it was."""
+    """Copy all of one open file to another, with shared blocks where the file system can. Return the byte count."""
     copied = 0
     while piece := _copy_piece(source, target, copied):
         copied += piece
@@ -23,5 +23,5 @@ def _copy_piece(source: int, target: int, offset: int) -> int:
     except OSError as error:
         if error.errno not in _NO_RANGE_COPY:
             raise
-    # Also at the end: some file systems answer 0 to a range copy where there is more.
+    # At the end too: some file systems return 0 from copy_file_range although there is more.
     return os.sendfile(target, source, offset, _PIECE_BYTES)

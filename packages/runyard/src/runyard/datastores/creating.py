@@ -1,4 +1,4 @@
-"""Making the folder or container that a store is to be in."""
+"""Creation of the folder or container that a datastore is in."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ _VERSION = "2021-08-06"
 
 
 def create_root(access: StoreAccess, rules: NetworkRules) -> None:
-    """Make the folder or the container that the access leads to; quiet when it is there. NotYet for other stores."""
+    """Create the folder or container of `access`, unless it exists. Raises NotYet for the other kinds of stores."""
     if access.kind == "folder":
         with explained(Path(access.root)):
             Path(access.root).mkdir(parents=True, exist_ok=True)
@@ -33,12 +33,12 @@ def create_root(access: StoreAccess, rules: NetworkRules) -> None:
         )
 
 
-def _create_container(place: Place, access: StoreAccess, rules: NetworkRules) -> None:
+def _create_container(location: Place, access: StoreAccess, rules: NetworkRules) -> None:
     query = f"restype=container&{_signature(access)}"
-    address = parse_address(f"{place.endpoint}/{quote(place.container, safe='')}?{query}")
-    from runyard.web.client import Client  # it imports httpcore
+    address = parse_address(f"{location.endpoint}/{quote(location.container, safe='')}?{query}")
+    from runyard.web import client as http_client  # it imports httpcore
 
-    client = Client(rules)
+    client = http_client.Client(rules)
 
     def put() -> int:
         with client.ask("PUT", address, [("Content-Length", "0")]) as answer:
@@ -51,11 +51,11 @@ def _create_container(place: Place, access: StoreAccess, rules: NetworkRules) ->
     finally:
         client.close()
     if status not in (201, 409):
-        raise _refusal(place, status)
+        raise _refusal(location, status)
 
 
 def _signature(access: StoreAccess) -> str:
-    """The token of the user, or one that the account's key signs."""
+    """SAS token: the user's own, or one signed with the account key."""
     token = access.secrets.get("sas_token", "").strip().removeprefix("?")
     if token:
         return token
@@ -78,15 +78,15 @@ def _signed(account: str, key: str) -> str:
     return urlencode({**fields, "sig": base64.b64encode(digest).decode()})
 
 
-def _refusal(place: Place, status: int) -> DataFailed | InvalidArgument:
+def _refusal(location: Place, status: int) -> DataFailed | InvalidArgument:
     if status in (401, 403):
         return AccessDenied(
-            f"{place.shown} may not be made with these credentials (status {status}).",
+            f"{location.shown} may not be made with these credentials (status {status}).",
             hint="Check them, or make the container yourself.",
         )
     if status == 400:
         return InvalidArgument(
-            f"Azure does not take {place.container!r} as the name of a container.",
+            f"Azure does not take {location.container!r} as the name of a container.",
             hint="Give 3 to 63 lower-case letters, digits and single '-'.",
         )
-    return DataFailed(f"Making {place.shown} was refused (status {status}).")
+    return DataFailed(f"Making {location.shown} was refused (status {status}).")

@@ -9,8 +9,8 @@ OBJECT_KINDS = ("azure", "gcs", "s3")
 
 
 def open_store(access: StoreAccess, rules: NetworkRules) -> DataStore:
-    """The store behind that access. Nothing is asked of it yet, but an address that may not be reached is refused."""
-    # What folders do not need is loaded by its first use: most runs have nothing else, and begin sooner without.
+    """Return the store for `access` without contacting it. Raises AccessDenied for an address that is not allowed."""
+    # Imported on first use: most runs have only folders, and start sooner without the other stores.
     if access.kind == "folder":
         return FolderStore(Path(access.root))
     if access.kind == "web":

@@ -1,4 +1,4 @@
-"""Paths below the root of a store: what users and datasets give, checked before a store sees it."""
+"""Checks of paths below the root of a store, and the errors of all stores that name a path."""
 
 import re
 from functools import lru_cache
@@ -9,14 +9,14 @@ from runyard.model.names import check_relative_path, check_text
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-@lru_cache(maxsize=1 << 14)  # asked for every block that is read of a file
+@lru_cache(maxsize=1 << 14)  # called for every block that is read
 def check_path(path: str) -> str:
-    """The path of one file, without '.' and doubled '/'."""
+    """Normalize the path of one file: no '.' and no doubled '/'. Raises InvalidArgument."""
     return check_relative_path(path, "path")
 
 
 def check_prefix(prefix: str) -> str:
-    """The text that paths begin with: empty for all of them; the last name in it may be cut short."""
+    """Normalize the prefix of a listing. Empty means all files; the last name may be incomplete."""
     check_text(prefix, "path")
     if prefix.startswith("/"):
         raise InvalidArgument(f"path {shown(prefix)} is absolute.", hint="Give a path relative to the datastore.")
@@ -31,7 +31,7 @@ def check_prefix(prefix: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def check_key(path: str, *, takes_backslash: bool = True) -> str:
-    """The path of one object: also without characters that the store cannot carry."""
+    """Normalize the path of one object, as `check_path`. Also refuses characters that object stores do not take."""
     key = check_path(path)
     if _CONTROL.search(key):
         raise InvalidArgument(
@@ -46,5 +46,5 @@ def check_key(path: str, *, takes_backslash: bool = True) -> str:
 
 
 def shown(path: str) -> str:
-    """Quoted, in ASCII, and cut when long: fit for a message."""
+    """Quote a path for a message: ASCII, at most 80 characters."""
     return ascii(path if len(path) <= 80 else path[:77] + "...")

@@ -1,5 +1,3 @@
-"""What every store says in the same words."""
-
 from runyard.datastores.paths import shown
 from runyard.errors import AlreadyExists, InvalidArgument, SourceChanged
 

@@ -1,4 +1,4 @@
-"""Files on their way in: nobody sees them before they are whole, and a killed writer leaves nothing to see."""
+"""Files on local disk that appear whole or not at all, also when their writer is killed."""
 
 import errno
 import os
@@ -11,17 +11,17 @@ from pathlib import Path
 from runyard.umask import give_to_users
 
 _NAME = re.compile(r"\.runyard-[0-9a-f]{32}\.part")
-_NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
+_NO_O_TMPFILE = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 _NO_LINKS = frozenset({errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS, errno.EMLINK})
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether a file of that name is one that is being written, or was when its writer was killed."""
+    """Whether the name is that of a temporary file: still being written, or left by a killed writer."""
     return _NAME.fullmatch(name) is not None
 
 
 class Unfinished:
-    """A new file in an open folder. `fd` is there to be written to."""
+    """New file in an open folder, without a visible name until `replace` or `create`. Write its content to `fd`."""
 
     def __init__(self, folder: int) -> None:
         self._folder = folder
@@ -29,14 +29,14 @@ class Unfinished:
         try:
             self.fd = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666, dir_fd=folder)
         except OSError as error:
-            if error.errno not in _NO_NAMELESS_FILES:
+            if error.errno not in _NO_O_TMPFILE:
                 raise
             self._name = _fresh_name()
             self.fd = os.open(self._name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666, dir_fd=folder)
         give_to_users(self.fd)
 
     def replace(self, name: str) -> None:
-        """Give it that name, whoever had it."""
+        """Give the file its name, in place of any file that has it."""
         if not self._name:
             unfinished = _fresh_name()
             os.link(f"/proc/self/fd/{self.fd}", unfinished, dst_dir_fd=self._folder)
@@ -45,7 +45,7 @@ class Unfinished:
         self._name = ""
 
     def create(self, name: str) -> None:
-        """Give it that name; FileExistsError when another has it."""
+        """Give the file its name. Raises FileExistsError if the name is taken."""
         if not self._name:
             os.link(f"/proc/self/fd/{self.fd}", name, dst_dir_fd=self._folder)
             return
@@ -54,14 +54,14 @@ class Unfinished:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            # A file system without links, such as a Windows share: two writers in the same instant may both succeed.
+            # No hard links here, as on a Windows share: of two writers at the same instant both may succeed.
             with suppress(FileNotFoundError):
                 os.stat(name, dir_fd=self._folder, follow_symlinks=False)
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
             self.replace(name)
 
     def discard(self) -> None:
-        """Close it, and remove what has not got its name."""
+        """Close the file, and remove it if it has not got its name."""
         os.close(self.fd)
         if self._name:
             with suppress(FileNotFoundError):
@@ -70,7 +70,7 @@ class Unfinished:
 
 @contextmanager
 def unfinished_in(folder: int) -> Iterator[Unfinished]:
-    """Leaving the block removes it unless it was given its name."""
+    """New file in an open folder. Leaving the block removes it unless it got its name."""
     file = Unfinished(folder)
     try:
         yield file
@@ -80,7 +80,7 @@ def unfinished_in(folder: int) -> Iterator[Unfinished]:
 
 @contextmanager
 def unfinished_beside(target: Path) -> Iterator[Unfinished]:
-    """One in the folder of a local file that is to be."""
+    """New file in the folder of `target`."""
     folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with unfinished_in(folder) as file:

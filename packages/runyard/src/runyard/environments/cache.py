@@ -28,11 +28,11 @@ class CachedEnvironment:
     """name==version, as locked."""
     in_use: bool
     image: str = ""
-    """The id of the container image that it lies in; "" for a virtual environment."""
+    """Id of its container image; "" for a virtual environment."""
 
 
 def list_built(root: Path) -> list[CachedEnvironment]:
-    """The finished environments below `root`, least recently used first."""
+    """List the finished environments below `root`, least recently used first."""
     found = []
     for folder in _folders(root):
         facts = folder.facts()
@@ -66,9 +66,10 @@ def prune(
     now: datetime | None = None,
     wanted: Collection[str] = (),
 ) -> list[str]:
-    """Remove environments unused for `older_than`, but not the `keep` most recent, nor those of the `wanted` keys, nor
-    one that a run holds or a builder fills. Leftovers of killed builders go too. Locks stay: the same spec gives the
-    same versions again."""
+    """Remove environments unused for `older_than`, and leftovers of killed builds; return the removed keys.
+
+    Keeps the `keep` most recent, the `wanted` keys, and those in use or being built. Lock files stay, so that the
+    same spec resolves to the same versions again."""
     moment = now or datetime.now(UTC)
     built = list_built(root)
     spared = set(wanted) | {environment.key for environment in built[max(0, len(built) - keep) :]}
@@ -80,7 +81,7 @@ def prune(
 
 
 def size_limit(root: Path, variables: Mapping[str, str] = os.environ) -> int:
-    """How many bytes the environments may take: as set, else half of the disk and no more than 100 GB."""
+    """Size limit of the cache in bytes: RUNYARD_ENVIRONMENTS_BYTES, else half of the disk, at most 100 GB."""
     with suppress(ValueError):
         return max(0, int(variables.get(LIMIT_VARIABLE, "")))
     return min(MOST_BYTES, int(shutil.disk_usage(root).total * MOST_OF_DISK))
@@ -89,9 +90,11 @@ def size_limit(root: Path, variables: Mapping[str, str] = os.environ) -> int:
 def trim(
     root: Path, limit: int, spared: Collection[str] = (), *, recent: timedelta = JUST_FOUND, now: datetime | None = None
 ) -> list[str]:
-    """Remove the least recently used environments until the rest take no more than `limit` bytes; never one that is
-    held, being built, `spared` or was found so recently that its run may not hold it yet. What killed builders left
-    goes too. Takes a moment where nothing is to be removed: sizes are counted once."""
+    """Remove the least recently used environments until the rest take at most `limit` bytes; return the removed keys.
+
+    Keeps those in use, being built, `spared`, or used within `recent`, since a run may not hold its environment yet.
+    Removes leftovers of killed builds too. Cheap when nothing is to be removed: sizes are measured once.
+    """
     before = ((now or datetime.now(UTC)) - recent).timestamp()
     ready = sorted((found for folder in _folders(root) if (found := _last_use(folder))), key=lambda found: found[0])
     total, removed = sum(_known_size(folder) for _, folder in ready), list[str]()
@@ -99,7 +102,7 @@ def trim(
         if total <= limit or used > before:
             break
         size = _known_size(folder)
-        with suppress(OSError):  # the next one tries again
+        with suppress(OSError):  # the next call tries again
             if folder.key not in spared and _removed(folder, used):
                 total -= size
                 removed.append(folder.key)
@@ -108,22 +111,26 @@ def trim(
 
 
 def remove_unfinished(root: Path) -> None:
-    """What killed builders left, certificates of their workspaces among it."""
+    """Remove what killed builds left, which may include certificates of their workspaces."""
     keys = {folder.key for folder in _folders(root) if not folder.ready.exists()}
     keys |= {scratch.name.removesuffix(SCRATCH) for scratch in (root / "locks").glob(f"*{SCRATCH}")}
     for folder in (EnvironmentFolder(root, key) for key in keys):
-        with suppress(OSError), locked_if_free(folder.builder_lock) as unbuilt, locked_if_free(folder.use_lock) as free:
-            if unbuilt and free and not folder.ready.exists():
+        with (
+            suppress(OSError),
+            locked_if_free(folder.builder_lock) as not_building,
+            locked_if_free(folder.use_lock) as free,
+        ):
+            if not_building and free and not folder.ready.exists():
                 folder.remove()
-            if unbuilt:
+            if not_building:
                 folder.remove_scratch()
 
 
 def _removed(folder: EnvironmentFolder, last_used: float) -> bool:
-    with locked_if_free(folder.builder_lock) as unbuilt, locked_if_free(folder.use_lock) as unused:
-        if not (unbuilt and unused):
+    with locked_if_free(folder.builder_lock) as not_building, locked_if_free(folder.use_lock) as unused:
+        if not (not_building and unused):
             return False
-        # It may have been found by a run since it was listed.
+        # A run may have found it since it was listed.
         if folder.ready.exists() and folder.ready.stat().st_mtime > last_used:
             return False
         folder.remove()
@@ -143,7 +150,7 @@ def _known_size(folder: EnvironmentFolder) -> int:
         return int(file.read_bytes())
     facts = folder.facts()
     size = _size(folder.path) + int(facts.image.get("bytes", 0) if facts else 0)
-    with suppress(OSError):  # one that is removed just now, or a full disk
+    with suppress(OSError):  # removed meanwhile, or the disk is full
         write_beside(file, str(size).encode())
     return size
 
@@ -158,10 +165,10 @@ def _folders(root: Path) -> list[EnvironmentFolder]:
 
 
 def _size(path: Path) -> int:
-    """Bytes on disk of the folder alone: files shared with the package cache count for what they hold."""
+    """Bytes on disk; files hard-linked from the package cache count in full."""
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:
-            with suppress(OSError):  # it may be removed just now
+            with suppress(OSError):  # removed meanwhile
                 total += os.lstat(os.path.join(folder, name)).st_blocks * 512
     return total

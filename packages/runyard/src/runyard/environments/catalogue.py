@@ -1,6 +1,3 @@
-"""Why environments cannot be made, by the words of uv, pip, build backends and compilers. The first row that fits
-counts: what stops everything stands before what a resolver concludes from it."""
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,18 +31,21 @@ OTHER_FILES = (
 
 @dataclass(frozen=True)
 class Row:
-    """A hint may name what the pattern found: {package}, {here}, {needed}, {missing}. Where it is empty, the user's own
-    line is pointed at."""
+    """Output of uv, pip, a build backend or a compiler that means a cause.
+
+    A hint may name what the pattern found: {package}, {here}, {needed}, {missing}. An empty hint means: point at the
+    line of the user's package list.
+    """
 
     cause: Cause
     pattern: re.Pattern[str]
     hint: str = ""
     later: re.Pattern[str] | None = None
-    """What must be said behind it, however far."""
+    """Must match anywhere after the pattern."""
 
     def search(self, text: str) -> re.Match[str] | None:
         found = self.pattern.search(text)
-        # The first place has the longest rest: where that does not hold it, none does.
+        # The first match has the longest rest: if `later` is not in it, no other match has it.
         return found if found is None or self.later is None or self.later.search(text, found.end()) else None
 
 
@@ -62,6 +62,7 @@ def _row(cause: Cause, hint: str, *patterns: str, later: str = "") -> tuple[Row,
     return tuple(Row(cause, re.compile(pattern), hint, re.compile(later) if later else None) for pattern in patterns)
 
 
+# The first match counts: root causes stand before what a resolver concludes from them.
 ROWS: tuple[Row, ...] = (
     *_row(Cause.DISK_FULL, FREE_SPACE, r"No space left on device", r"os error 28\b", r"Disk quota exceeded"),
     *_row(Cause.KILLED, LESS_BESIDE, rf"Failed to build `{PACKAGE}[^`]{{0,200}}`", later="signal: 9"),
@@ -217,10 +218,10 @@ ROWS: tuple[Row, ...] = (
 )
 
 
-def diagnosed(words: Sequence[str]) -> Found:
-    """The cause by what was said, the line that says it, and what its pattern found in it."""
-    told = words if len(words) <= FIRST_LINES + LAST_LINES else [*words[:FIRST_LINES], *words[-LAST_LINES:]]
-    text = "\n".join(line[:LONGEST] for line in told)
+def diagnosed(lines: Sequence[str]) -> Found:
+    """Find the first pattern in the output; Cause.UNKNOWN and the last line where none matches."""
+    searched = lines if len(lines) <= FIRST_LINES + LAST_LINES else [*lines[:FIRST_LINES], *lines[-LAST_LINES:]]
+    text = "\n".join(line[:LONGEST] for line in searched)
     for row in ROWS:
         match = row.search(text)
         if match:
@@ -228,5 +229,5 @@ def diagnosed(words: Sequence[str]) -> Found:
             shown = {"package": "it", "missing": "what it asks for", "here": "another", "needed": "another", **named}
             line = text[text.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0].strip()
             return Found(row.cause, line, row.hint.format(**shown), named.get("package", ""), named.get("needed", ""))
-    last = next((line for line in reversed(words) if line.strip()), "")
+    last = next((line for line in reversed(lines) if line.strip()), "")
     return Found(Cause.UNKNOWN, last.strip(), "")

@@ -19,7 +19,7 @@ from runyard.planning.source_builds import SourceBuild
 
 FORMAT = 1
 Bring = Callable[[str, Path], Path | None]
-"""Puts the wheel of a key, if another machine has made it, into a folder."""
+"""Callback(key, folder): fetch the wheel if another machine has built it; None if not."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class CompiledWheel:
 
 
 class CompiledWheels:
-    """Packages that were compiled against the packages of an environment, kept as wheels.
+    """Cache of wheels that were compiled against the packages of an environment.
 
-    A wheel's name does not tell what it was compiled against; its key does. Safe to use from any number of
-    processes: a wheel is moved into its place whole, by the one builder that holds its lock.
+    A wheel's file name does not say what it was compiled against; its key does. Safe across processes: the builder
+    that holds the lock of a key moves the finished wheel into place.
     """
 
     def __init__(self, environments: Path, variables: Mapping[str, str]) -> None:
@@ -50,29 +50,32 @@ class CompiledWheels:
         interpreter: Interpreter,
         *,
         options: Sequence[str],
-        bring: Bring,
+        fetch_wheel: Bring,
         held: int,
-        say: Say,
+        log: Say,
     ) -> Iterator[CompiledWheel]:
-        """Find, bring or build; it is not removed meanwhile. `python` is the environment that holds what it is
-        compiled against, `options` are lines for pip that choose where the source comes from."""
+        """Find, fetch or build the wheel, and keep it from being pruned until exit.
+
+        `python` is the interpreter of the environment that it is compiled against; `options` are pip options that
+        choose the index of the source.
+        """
         key = self._key(build, interpreter)
-        with locked(self._lock(key), lambda: say(f"{build.requirement} is being built already; waiting.")) as mine:
+        with locked(self._lock(key), lambda: log(f"{build.requirement} is being built already; waiting.")) as lock_fd:
             found = self.find(key)
             if found is None:
                 with self._scratch(key) as scratch:
-                    made = bring(key, scratch)
-                    if made is None:
+                    wheel = fetch_wheel(key, scratch)
+                    if wheel is None:
                         require_compilers(build.requirement, interpreter, self._variables, mpi=build.needs_mpi)
-                        made = Pip(python, self._variables, scratch, (held, mine)).build_wheel(build, options, say)
-                    found = CompiledWheel(key, self._kept(key, made))
+                        wheel = Pip(python, self._variables, scratch, (held, lock_fd)).build_wheel(build, options, log)
+                    found = CompiledWheel(key, self._kept(key, wheel))
             else:
-                say(f"{build.requirement} was built before{_beside(build)}; its wheel is taken.")
+                log(f"{build.requirement} was built before{_beside(build)}; its wheel is taken.")
             os.utime(found.path)
             yield found
 
     def prune(self, older_than: timedelta, now: datetime | None = None) -> list[str]:
-        """Remove wheels that no environment was made with for that long, and what killed builders left."""
+        """Remove wheels unused for that long, and leftovers of killed builds; return the removed keys."""
         before = ((now or datetime.now(UTC)) - older_than).timestamp()
         removed = []
         for folder in sorted(self._wheels.glob("[!.]*")):
@@ -90,7 +93,7 @@ class CompiledWheels:
         mpi = open_mpi_version(self._variables, build.requirement) if build.needs_mpi else ""
         facts = [FORMAT, build.requirement, build.against, interpreter.minor, platform.machine(), _libc(), mpi]
         facts += [sorted(build.variables.items()), [vars(edit) for edit in build.edits]]
-        facts += [build.origin] if build.origin else []  # keys of before stay what they were
+        facts += [build.origin] if build.origin else []  # keys of older versions stay valid
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
     def _lock(self, key: str) -> Path:
@@ -98,7 +101,7 @@ class CompiledWheels:
 
     @contextmanager
     def _scratch(self, key: str) -> Iterator[Path]:
-        """A folder of its own for each builder: compilers that a killed one left behind may still write to theirs."""
+        """A folder for one build: compilers of a killed build may still write to theirs."""
         self._wheels.mkdir(parents=True, exist_ok=True)
         for left in self._wheels.glob(f".build-{key}-*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -110,13 +113,13 @@ class CompiledWheels:
 
     def _kept(self, key: str, wheel: Path) -> Path:
         synced(wheel)
-        place = self._wheels / key / wheel.name
-        place.parent.mkdir(exist_ok=True)
-        return wheel.rename(place)
+        target = self._wheels / key / wheel.name
+        target.parent.mkdir(exist_ok=True)
+        return wheel.rename(target)
 
 
 def never(key: str, into: Path) -> Path | None:
-    """No other machine has made it."""
+    """A `FetchWheel` for environments that no other machine has built."""
 
 
 def _beside(build: SourceBuild) -> str:

@@ -23,38 +23,40 @@ NOT_AS_LOCKED = (
     "The environment is to be made again exactly as it was locked. Where that cannot be any more, submit the "
     "definition anew instead of running it again: then its packages are resolved afresh."
 )
-# Files that are other than the locked ones must not be taken quietly.
+# Resolving again does not help, and must not silently accept files that differ from the locked ones.
 NOT_MENDED_BY_RESOLVING = (Cause.CHECKSUM, Cause.DISK_FULL, Cause.KILLED)
 
 
 def plain(lock: Lock) -> Lock:
-    """The lock, where it names pinned packages and nothing else. It may have come over the wire."""
+    """The lock, if it has only pinned packages; it may have come over the wire. Raises EnvironmentFailed."""
     if lock.foreign_lines:
-        said = lock.foreign_lines[0]
+        line = lock.foreign_lines[0]
         raise EnvironmentFailed(
-            f"The lock that the environment is to be made from holds {said!r}, which no lock of ours has.",
+            f"The lock that the environment is to be made from holds {line!r}, which no lock of ours has.",
             hint="Submit the definition anew instead of running it again.",
             cause=Cause.UNKNOWN,
-            said=said,
+            said=line,
         )
     return lock
 
 
 @dataclass(frozen=True)
 class Construction:
-    """One environment while it is made, by the holder of its builder lock, whose descriptor is `held`."""
+    """Builds one environment. The caller holds its builder lock; `held` is the lock's descriptor."""
 
     folder: EnvironmentFolder
     spec: EnvironmentSpec
     interpreter: Interpreter
     sources: Sources
-    bring: Bring
+    fetch_wheel: Bring
     held: int
-    say: Say
+    log: Say
 
     def make(self, given: Lock | None = None) -> BuiltEnvironment:
-        """Of the lock that is given, else as it was locked before, while that can be had; else resolved anew. A locked
-        spec is never resolved anew. What fails leaves no environment behind."""
+        """Install the `given` lock, else the lock of an earlier build; resolve again if that cannot be installed.
+
+        A locked spec is never resolved again. A failed build is removed.
+        """
         try:
             scratch = self.folder.fresh_scratch()
             with self.sources.laid_out(scratch) as variables:
@@ -88,10 +90,10 @@ class Construction:
             except EnvironmentFailed as failure:
                 if failure.facts.get("cause") in NOT_MENDED_BY_RESOLVING:
                     raise
-                self.say("The versions that this environment had before cannot be installed any more; resolving anew.")
+                self.log("The versions that this environment had before cannot be installed any more; resolving anew.")
             else:
                 return self._keep(before)
-        lock = self._keep(Lock(uv.resolve(self.spec, self.interpreter, self.say)))
+        lock = self._keep(Lock(uv.resolve(self.spec, self.interpreter, self.log)))
         self._fill(uv, lock)
         return lock
 
@@ -104,7 +106,7 @@ class Construction:
         return lock
 
     def _locked_before(self) -> Lock | None:
-        """What the spec was resolved to before, on such a machine; None when it never was."""
+        """The lock of an earlier build for the same Python and platform; None if there is none."""
         try:
             lock = Lock.parse(self.folder.lock.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError):
@@ -112,23 +114,23 @@ class Construction:
         return lock if lock.is_for(str(self.interpreter)) else None
 
     def _fill(self, uv: Uv, lock: Lock) -> None:
-        """From uv's cache alone where it has everything, which asks no index; else afresh from the indexes."""
+        """Install from uv's cache if it has everything, without asking an index; else from the indexes."""
         self.folder.make(self.interpreter)
         if not lock.packages.strip():
             return
-        into, heard = self.folder.path, list[str]()
+        into, lines = self.folder.path, list[str]()
         try:
-            uv.install(lock.packages, self.spec, into, self.interpreter, heard.append, offline=True)
+            uv.install(lock.packages, self.spec, into, self.interpreter, lines.append, offline=True)
         except EnvironmentFailed:
-            # What it left half installed would pass for installed.
+            # uv would take half-installed packages for installed.
             self.folder.make(self.interpreter)
-            uv.install(lock.packages, self.spec, into, self.interpreter, self.say, offline=False)
+            uv.install(lock.packages, self.spec, into, self.interpreter, self.log, offline=False)
         else:
-            for line in heard:
-                self.say(line)
+            for line in lines:
+                self.log(line)
 
     def _add_compiled(self, uv: Uv, lock: Lock, variables: Mapping[str, str]) -> dict[str, str]:
-        """Requirements by the keys of the wheels that were installed for them."""
+        """Build and install the packages that are compiled; returns requirements by the keys of their wheels."""
         compiled: dict[str, str] = {}
         options = [line for line in self.spec.requirements if line.startswith("-")]
         if self.sources.settings.index_url:
@@ -136,26 +138,26 @@ class Construction:
         for requirement in self._to_compile(uv):
             build = source_build(requirement, "\n".join(lock.versions))
             if isinstance(build, Unsuited):
-                self.say(build.why)
+                self.log(build.why)
                 continue
             build = replace(build, origin=tuple(filter(None, (self.spec.sources, *options))))
             with self._compiled(build, options, variables) as wheel:
-                uv.install_wheel(wheel.path, self.spec, self.folder.path, self.interpreter, self.say)
+                uv.install_wheel(wheel.path, self.spec, self.folder.path, self.interpreter, self.log)
             compiled[wheel.key] = build.requirement
         return compiled
 
     def _compiled(
         self, build: SourceBuild, options: Sequence[str], variables: Mapping[str, str]
     ) -> AbstractContextManager[CompiledWheel]:
-        """Its wheel, found or made, for as long as it is installed from."""
+        """The wheel, cached or built; kept from pruning until exit."""
         return CompiledWheels(self.folder.path.parent, variables).ensure(
             build,
             self.folder.python,
             self.interpreter,
             options=options,
-            bring=self.bring,
+            fetch_wheel=self.fetch_wheel,
             held=self.held,
-            say=self.say,
+            log=self.log,
         )
 
     def _to_compile(self, uv: Uv) -> list[str]:

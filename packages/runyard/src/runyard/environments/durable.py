@@ -7,23 +7,23 @@ from pathlib import Path
 
 
 def write_beside(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Replace `path` in one step: a reader sees the old content or the new, never a part."""
+    """Replace `path` atomically: a reader sees the old content or the new, never a part. `durable` calls fsync."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fd, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
             if durable:
                 file.flush()
                 os.fsync(fd)
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except BaseException:
-        os.unlink(beside)
+        os.unlink(temporary)
         raise
 
 
 def synced(path: Path) -> None:
-    """The file's bytes are on the disk. OSError when they do not fit."""
+    """Flush the file to disk. Raises OSError when the disk is full."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -33,7 +33,7 @@ def synced(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator[int]:
-    """Hold the file's lock alone, and yield its descriptor. `on_wait` is called once if another holds it now."""
+    """Hold an exclusive lock on the file and yield its descriptor. `on_wait` is called once if it has to wait."""
     fd = _opened(path)
     try:
         try:
@@ -49,7 +49,7 @@ def locked(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator[in
 
 @contextmanager
 def shared(path: Path) -> Iterator[int]:
-    """Hold the file's lock together with any number of others, and yield its descriptor."""
+    """Hold a shared lock on the file and yield its descriptor."""
     fd = _opened(path)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
@@ -60,7 +60,7 @@ def shared(path: Path) -> Iterator[int]:
 
 @contextmanager
 def locked_if_free(path: Path) -> Iterator[bool]:
-    """Hold the lock alone if nobody holds it; yields whether it does."""
+    """Try to take an exclusive lock without waiting; yields whether it was taken."""
     fd = _opened(path)
     try:
         try:
@@ -79,7 +79,7 @@ def _opened(path: Path) -> int:
 
 
 def is_locked(lock: Path) -> bool:
-    """Tell whether a living process holds this lock file; False where there is none."""
+    """Whether a living process holds this lock file; False when the file does not exist."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

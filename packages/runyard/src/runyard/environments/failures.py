@@ -22,12 +22,12 @@ PROBLEMS = {
 }
 
 
-def failed(doing: str, words: Sequence[str], spec: EnvironmentSpec, program: str = "uv") -> EnvironmentFailed:
-    """Why a program could not do its part, in its own words, and which of the user's packages that is about."""
-    words = [hidden(line) for line in words]
-    found = diagnosed(words)
+def failed(doing: str, lines: Sequence[str], spec: EnvironmentSpec, program: str = "uv") -> EnvironmentFailed:
+    """The error for a program that failed: its cause, its output, and which of the user's packages it is about."""
+    lines = [hidden(line) for line in lines]
+    found = diagnosed(lines)
     package = normal(found.package)
-    quoted = "\n".join(line[:QUOTED_CHARACTERS] for line in words[-QUOTED_LINES:] if line.strip())
+    quoted = "\n".join(line[:QUOTED_CHARACTERS] for line in lines[-QUOTED_LINES:] if line.strip())
     problem = PROBLEMS.get(found.cause, "The environment could not be made: {doing} failed.").format(doing=doing)
     return EnvironmentFailed(
         f"{problem} {program} says:\n{quoted}",
@@ -40,7 +40,7 @@ def failed(doing: str, words: Sequence[str], spec: EnvironmentSpec, program: str
 
 
 def not_written(root: Path, error: OSError) -> EnvironmentFailed:
-    """The error for a file or folder below `root` that could not be made."""
+    """The error for a file or folder below `root` that could not be written."""
     is_full = error.errno in FULL
     return EnvironmentFailed(
         f"The environment could not be written to {root}: {error.strerror or error}.",
@@ -52,9 +52,9 @@ def not_written(root: Path, error: OSError) -> EnvironmentFailed:
 
 def _hint(package: str, spec: EnvironmentSpec) -> str:
     asked = [line for line in _asked(spec) if requirement_name(line)]
-    theirs = [line for line in asked if package and requirement_name(line) == package]
-    if theirs:
-        return f"Look at {theirs[0]!r} in pip_packages, conda_packages or the requirements file, then submit again."
+    own_lines = [line for line in asked if package and requirement_name(line) == package]
+    if own_lines:
+        return f"Look at {own_lines[0]!r} in pip_packages, conda_packages or the requirements file, then submit again."
     if package:
         return f"'{package}' is needed by one of your packages ({', '.join(asked[:8])}); change their versions."
     return "Change pip_packages, conda_packages or the requirements file, then submit again."

@@ -17,34 +17,34 @@ FORMAT = 1
 LONGEST_SHEBANG = 127
 SCRATCH = ".work"
 KNOWN_LATER = ("builds", "library_links", "conda", "image", "sources", "locked")
-"""Parts of a spec that make no difference to its key where they are empty: keys of before stay what they were."""
+"""Fields of a spec that are left out of its key when empty, so that keys of older versions stay valid."""
 
 
 def key_of(spec: EnvironmentSpec) -> str:
-    """Equal for specs that ask for the same, whatever was noted about them."""
-    asked: dict[str, Any] = {**asdict(spec), "format": FORMAT}
-    del asked["notes"], asked["python_instead"]
+    """Key of the environment: equal for specs that ask for the same, whatever their notes."""
+    fields: dict[str, Any] = {**asdict(spec), "format": FORMAT}
+    del fields["notes"], fields["python_instead"]
     for later in KNOWN_LATER:
-        if not asked[later]:
-            del asked[later]
+        if not fields[later]:
+            del fields[later]
     for name in ("requirements", "constraints", "build_constraints", "preferences"):
-        asked[name] = sorted(asked[name])
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:24]
+        fields[name] = sorted(fields[name])
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is written beside a finished environment."""
+    """Content of `.ready`: what a finished environment was built from."""
 
     lock: str
-    """The text of its `Lock`; before there was a format, the packages alone."""
+    """Text of its `LockFile`; the packages alone in environments of old versions."""
     version: str
     python_mtime: int
     compiled: Mapping[str, str] = field(default_factory=dict)
-    """Requirements by the keys of the wheels that were compiled for them."""
+    """Requirements by the keys of their compiled wheels."""
     path_variables: Mapping[str, str] = field(default_factory=dict)
     image: Mapping[str, Any] = field(default_factory=dict)
-    """Of an environment in a container image: what is known of that, its "id" and "bytes" among it."""
+    """Fields of `ImageDetails` for an environment in a container image."""
 
     @property
     def python_minor(self) -> str:
@@ -58,10 +58,10 @@ class Facts:
 
 
 class EnvironmentFolder:
-    """One environment's place on disk.
+    """The folder of one environment, with its lock files.
 
-    It is filled where it will stay, since its scripts name their interpreter by path. `.ready` is written last:
-    a folder without it is what a killed builder left.
+    It is filled in place, since its scripts name their interpreter by path. `.ready` is written last: a folder
+    without it is a leftover of a killed build.
     """
 
     def __init__(self, root: Path, key: str) -> None:
@@ -75,7 +75,7 @@ class EnvironmentFolder:
         self._scratch = root / "locks" / f"{key}{SCRATCH}"
 
     def find(self) -> BuiltEnvironment | None:
-        """The finished environment, marked as used now; None when there is none or its interpreter has gone."""
+        """The finished environment, marked as used now; None if there is none or its interpreter was removed."""
         facts = self.facts()
         try:
             if facts is None or os.stat(self.python).st_mtime_ns != facts.python_mtime:
@@ -86,14 +86,14 @@ class EnvironmentFolder:
         return self._built(facts)
 
     def facts(self) -> "Facts | None":
-        """What the finished environment was made of; None when there is none."""
+        """The facts of the finished environment; None if there is none."""
         try:
             return Facts(**json.loads(self.ready.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 
     def make(self, interpreter: Interpreter) -> None:
-        """An empty virtual environment in place of whatever is there."""
+        """Create an empty virtual environment; removes what was there."""
         self.remove()
         (self.path / "bin").mkdir(parents=True)
         (self.path / "lib" / f"python{interpreter.minor}" / "site-packages").mkdir(parents=True)
@@ -117,31 +117,31 @@ class EnvironmentFolder:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def adopt_scripts(self, interpreter: Interpreter) -> None:
-        """Have the installed scripts start this environment's interpreter instead of the one it was made from."""
-        theirs = b"#!" + os.fsencode(interpreter.path)
+        """Point the shebangs of installed scripts to this environment's interpreter."""
+        old_shebang = b"#!" + os.fsencode(interpreter.path)
         for script in (self.path / "bin").iterdir():
             if script.is_symlink() or not script.is_file():
                 continue
             content = script.read_bytes()
             first, newline, rest = content.partition(b"\n")
-            if newline and first.startswith(theirs):
+            if newline and first.startswith(old_shebang):
                 mode = script.stat().st_mode
-                script.unlink()  # it may share its bytes with the package cache
+                script.unlink()  # may be a hard link into the package cache
                 script.write_bytes(self._shebang() + rest)
                 script.chmod(mode)
 
     def finish(self, lock: Lock, *, compiled: Mapping[str, str], path_variables: Mapping[str, str]) -> BuiltEnvironment:
-        """It can be found from now on. `compiled` are requirements by the keys of their wheels."""
-        whole = replace(lock, compiled=tuple(compiled.values())).text()
-        made = os.stat(self.python).st_mtime_ns
-        facts = Facts(whole, lock.python, made, dict(compiled), dict(path_variables))
-        # One fsync commits the links made before it as well on a journaling file system; the packages' bytes
-        # have lain in the package cache before.
+        """Mark the build complete; `find` returns it afterwards. `compiled`: requirements by keys of their wheels."""
+        lock_text = replace(lock, compiled=tuple(compiled.values())).text()
+        python_mtime = os.stat(self.python).st_mtime_ns
+        facts = Facts(lock_text, lock.python, python_mtime, dict(compiled), dict(path_variables))
+        # On a journaling file system this fsync also commits the links made before it; the files of the packages are
+        # in the package cache already.
         write_beside(self.ready, json.dumps(vars(facts)).encode(), durable=True)
         return self._built(facts)
 
     def remove(self) -> None:
-        """Quiet when gone. `.ready` goes first, so that nobody finds half of it."""
+        """Remove the environment; quiet when gone. `.ready` goes first, so that `find` never returns half of it."""
         self.ready.unlink(missing_ok=True)
         if self.path.exists():
             shutil.rmtree(self.path)

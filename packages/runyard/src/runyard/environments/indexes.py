@@ -1,4 +1,7 @@
-"""Where packages come from: pip's settings told to uv, which reads only its own."""
+"""Settings of pip and uv that choose package indexes, each translated for the other.
+
+uv does not read pip's configuration, so pip's settings become uv's variables.
+"""
 
 import configparser
 import re
@@ -9,9 +12,9 @@ PASSED_ON = (
     "PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME",
     "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
-    "RUNYARD_PART",  # by which a supervisor finds what a killed one was building
+    "RUNYARD_PART",  # a supervisor finds leftover builds of a killed one by it
 )  # fmt: skip
-# Others, such as UV_CONSTRAINT, would change what is in an environment that is shared with those who have not set them.
+# Others, such as UV_CONSTRAINT, would change the content of an environment that is shared with other users.
 UV_PASSED_ON = (
     "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX_STRATEGY", "UV_FIND_LINKS",
     "UV_CACHE_DIR", "UV_LINK_MODE", "UV_CONFIG_FILE", "UV_NO_CONFIG", "UV_OFFLINE", "UV_INSECURE_HOST", "UV_NATIVE_TLS",
@@ -20,7 +23,7 @@ UV_PASSED_ON = (
     "UV_LOCK_TIMEOUT", "UV_CREDENTIALS_DIR",
 )  # fmt: skip
 WORKSPACE_INDEX = "WORKSPACE_INDEX"
-"""Set where the workspace has chosen the index."""
+"""Variable that is set when the workspace's settings name an index."""
 NAMES_INDEX = re.compile(r"\s*(?:--index-url|-i)\b")
 UV_INDEX_LOGIN = re.compile(r"UV_INDEX_\w+_(USERNAME|PASSWORD)")
 UV_TO_PIP = {
@@ -29,18 +32,18 @@ UV_TO_PIP = {
     "PIP_FIND_LINKS": ("UV_FIND_LINKS",),
     "PIP_NO_INDEX": ("UV_NO_INDEX",),
 }
-# pip looks at all of its indexes and takes the best version; uv stops at the first that has the name.
+# pip takes the best version of all indexes; uv by default stops at the first index that has the name.
 ALL_INDEXES = "unsafe-best-match"
 _ON = ("1", "true", "yes", "on")
 UV_CHOOSES_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_NO_INDEX")
 
 
 def uv_variables(variables: Mapping[str, str], requirements: Sequence[str] = ()) -> dict[str, str]:
-    """All that uv runs with: the submitter's variables, the indexes and wheel folders that pip would use among them.
-    uv's own variables win. An address may hold a password, which a command line would show to everybody.
+    """Environment variables for uv: the submitter's, with pip's indexes and wheel folders where uv has none of its own.
 
-    As for pip, an index that is named among the requirements goes before the variables', though not before the
-    workspace's."""
+    Variables, not options: an address may contain a password, and command lines are readable by every user. An index
+    named in the requirements wins over variables, as with pip, but not over the workspace's index.
+    """
     kept = {
         name: value
         for name, value in variables.items()
@@ -62,13 +65,13 @@ def uv_variables(variables: Mapping[str, str], requirements: Sequence[str] = ())
 
 
 def uv_options(variables: Mapping[str, str]) -> list[str]:
-    """What uv takes no variable for."""
+    """Options of uv for settings that have no variable."""
     no_index = pip_settings(variables).get("no-index", "").lower() in _ON
     return ["--no-index"] if no_index and not _chose_for_uv(variables) else []
 
 
 def uv_configuration(variables: Mapping[str, str]) -> list[str]:
-    """The texts of the configuration files that uv reads: the one that is named, else the user's and the machine's."""
+    """Contents of the configuration files that uv reads: UV_CONFIG_FILE, else the user's and the system's."""
     if variables.get("UV_NO_CONFIG", "").lower() in _ON:
         return []
     named = variables.get("UV_CONFIG_FILE")
@@ -79,13 +82,13 @@ def uv_configuration(variables: Mapping[str, str]) -> list[str]:
 
 
 def pip_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that pip runs with: the submitter's, uv's choice of indexes told to pip where it has none."""
+    """Environment variables for pip: the submitter's, with uv's indexes where they are set."""
     kept = {name: value for name, value in variables.items() if name in PASSED_ON or name.startswith("PIP_")}
-    for theirs, names in UV_TO_PIP.items():
+    for pip_name, names in UV_TO_PIP.items():
         given = next((variables[name] for name in names if variables.get(name)), "")
         if given:
-            # An index of uv may have a name of its own, and commas part its wheel folders.
-            kept[theirs] = re.sub(r"(^|\s)[\w-]+=(?=http)", r"\1", given.replace(",", " "))
+            # uv allows NAME=URL for an index, and separates wheel folders by commas.
+            kept[pip_name] = re.sub(r"(^|\s)[\w-]+=(?=http)", r"\1", given.replace(",", " "))
     if variables.get("SSL_CERT_FILE"):
         kept.setdefault("PIP_CERT", variables["SSL_CERT_FILE"])
     if variables.get("UV_OFFLINE"):
@@ -94,7 +97,7 @@ def pip_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def pip_settings(variables: Mapping[str, str]) -> dict[str, str]:
-    """pip's settings in effect: its files in their order, then its variables."""
+    """pip's effective settings: its configuration files in order, then its variables."""
     settings: dict[str, str] = {}
     for file in _pip_files(variables):
         parser = configparser.RawConfigParser()
@@ -116,9 +119,9 @@ def _chose_for_uv(variables: Mapping[str, str]) -> bool:
 
 
 def _indexes_of(pip: Mapping[str, str]) -> dict[str, str]:
-    told = {"UV_DEFAULT_INDEX": pip["index-url"]} if pip.get("index-url") else {}
+    indexes = {"UV_DEFAULT_INDEX": pip["index-url"]} if pip.get("index-url") else {}
     extra = " ".join(pip.get("extra-index-url", "").split())
-    return {**told, "UV_INDEX": extra, "UV_INDEX_STRATEGY": ALL_INDEXES} if extra else told
+    return {**indexes, "UV_INDEX": extra, "UV_INDEX_STRATEGY": ALL_INDEXES} if extra else indexes
 
 
 def _pip_files(variables: Mapping[str, str]) -> list[Path]:

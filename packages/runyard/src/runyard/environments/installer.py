@@ -19,10 +19,10 @@ EXACT = re.compile(r"[\w.-]+==[\w.!+]+")
 
 
 class Uv:
-    """The uv program, run with the submitter's variables and pip's choice of indexes.
+    """Runs uv with the submitter's variables and pip's index settings.
 
-    `scratch` is a folder for its input, this builder's alone. The lock with the descriptor `held` stays taken while
-    uv lives, even if we are killed: nobody else touches what it still writes to. `run` starts it, here or elsewhere.
+    `scratch` is a private folder of this build. uv inherits the descriptor `held`, so the builder lock stays taken
+    while uv runs, even if this process is killed. `run` starts it, on this machine or in a container.
     """
 
     def __init__(self, variables: Mapping[str, str], scratch: Path, held: int, run: RunProgram = run_saying) -> None:
@@ -31,44 +31,46 @@ class Uv:
         self._held = held
         self._run_program = run
 
-    def resolve(self, spec: EnvironmentSpec, interpreter: Interpreter, say: Say) -> str:
-        """Exact versions, with hashes, of everything the spec needs, without the passwords of addresses.
-        EnvironmentFailed quotes uv."""
-        return hidden(self._resolved(spec, interpreter, say))
+    def resolve(self, spec: EnvironmentSpec, interpreter: Interpreter, log: Say) -> str:
+        """Resolve the spec to exact versions with hashes, with secrets of URLs redacted. Raises EnvironmentFailed with
+        uv's output."""
+        return hidden(self._resolved(spec, interpreter, log))
 
-    def _resolved(self, spec: EnvironmentSpec, interpreter: Interpreter, say: Say) -> str:
+    def _resolved(self, spec: EnvironmentSpec, interpreter: Interpreter, log: Say) -> str:
         if spec.preferences:
             preferred = replace(spec, constraints=(*spec.constraints, *spec.preferences), preferences=())
             try:
                 return self.resolve(preferred, interpreter, unheard)
             except EnvironmentFailed:
-                say(f"Your packages do not go together with {', '.join(spec.preferences)}; trying without.")
+                log(f"Your packages do not go together with {', '.join(spec.preferences)}; trying without.")
         choices = spec.choices or ((),)
         for choice in choices[:-1]:
             try:
                 lock = self._compile(spec, choice, interpreter, unheard)
             except EnvironmentFailed:
-                say(f"{' and '.join(choice)} cannot be had from the indexes and wheel folders here.")
+                log(f"{' and '.join(choice)} cannot be had from the indexes and wheel folders here.")
             else:
-                say(f"Taking {' and '.join(choice)}{_left_out(choice, choices[0])}.")
+                log(f"Taking {' and '.join(choice)}{_left_out(choice, choices[0])}.")
                 return lock
         if len(choices) > 1:
-            say(f"Taking {' and '.join(choices[-1])}, which may bring packages for GPUs along.")
-        heard: list[str] = []
+            log(f"Taking {' and '.join(choices[-1])}, which may bring packages for GPUs along.")
+        output: list[str] = []
         try:
-            return self._compile(spec, choices[-1], interpreter, heard.append if spec.python_instead else say)
+            return self._compile(spec, choices[-1], interpreter, output.append if spec.python_instead else log)
         except EnvironmentFailed as failure:
-            if not failure.facts.get("needs_python"):  # else another Python is tried, and these words would mislead
-                for line in heard:
-                    say(line)
+            if not failure.facts.get(
+                "needs_python"
+            ):  # else the caller tries another Python, and this output would mislead
+                for line in output:
+                    log(line)
             raise
 
     def install(
-        self, lock: str, spec: EnvironmentSpec, into: Path, interpreter: Interpreter, say: Say, *, offline: bool
+        self, lock: str, spec: EnvironmentSpec, into: Path, interpreter: Interpreter, log: Say, *, offline: bool
     ) -> None:
-        """Put exactly the packages of the lock into an empty environment. EnvironmentFailed leaves it half filled."""
+        """Install exactly the packages of the lock into an empty environment. A failure leaves it half filled."""
         options = "".join(f"{line}\n" for line in spec.requirements if line.startswith("-"))
-        # uv knows the interpreter that the environment is made from already and would have to ask the new one.
+        # uv has cached the facts of the base interpreter; it would have to start the new one.
         command = ["pip", "install", "--python", interpreter.path, "--prefix", str(into), "--no-deps"]
         command += self._listed("--build-constraints", spec.build_constraints)
         command += [
@@ -76,16 +78,16 @@ class Uv:
             self._written("lock.txt", options + shown(lock, spec.requirements)),
             *(["--offline"] if offline else []),
         ]
-        self._run("installing the packages", command, spec, say)
+        self._run("installing the packages", command, spec, log)
 
-    def install_wheel(self, wheel: Path, spec: EnvironmentSpec, into: Path, interpreter: Interpreter, say: Say) -> None:
-        """Add one wheel to an environment that holds all it needs."""
+    def install_wheel(self, wheel: Path, spec: EnvironmentSpec, into: Path, interpreter: Interpreter, log: Say) -> None:
+        """Install one wheel into an environment that has its dependencies."""
         command = ["pip", "install", "--python", interpreter.path, "--prefix", str(into), "--no-deps", "--offline"]
-        self._run(f"installing {wheel.name}", [*command, str(wheel)], spec, say)
+        self._run(f"installing {wheel.name}", [*command, str(wheel)], spec, log)
 
     def exact(self, requirement: str, spec: EnvironmentSpec, interpreter: Interpreter) -> str:
-        """The requirement with the version that it comes to, '' where it is not for this Python; as it is where it
-        names a version or none at all."""
+        """The requirement with an exact version: unchanged if it is exact or has no version; '' if its marker excludes
+        this Python."""
         if requirement == requirement_name(requirement) or EXACT.fullmatch(requirement):
             return requirement
         options = [line for line in spec.requirements if line.startswith("-")]
@@ -94,24 +96,23 @@ class Uv:
         return next((line for line in lines if requirement_name(line)), "")
 
     def _compile(
-        self, spec: EnvironmentSpec, choice: Sequence[str], interpreter: Interpreter, say: Say, *, deps: bool = True
+        self, spec: EnvironmentSpec, choice: Sequence[str], interpreter: Interpreter, log: Say, *, deps: bool = True
     ) -> str:
         lock = self._scratch / "resolved.txt"
-        lock.unlink(missing_ok=True)  # uv would prefer the versions it names
+        lock.unlink(missing_ok=True)  # uv prefers versions of an existing output file
         command = ["pip", "compile", "--python", interpreter.path, "--no-header", "--no-annotate", "--quiet"]
         command += ["--generate-hashes"] if deps else ["--no-deps"]
         command += self._listed("--constraints", spec.constraints)
         command += self._listed("--build-constraints", spec.build_constraints)
         command += ["-o", str(lock), self._written("requirements.txt", "\n".join([*choice, *spec.requirements, ""]))]
-        self._run("resolving the packages", command, spec, say)
+        self._run("resolving the packages", command, spec, log)
         return lock.read_text(encoding="utf-8")
 
-    def _run(self, doing: str, command: Sequence[str], spec: EnvironmentSpec, say: Say) -> None:
-        """Run uv to its end; its lines go to `say` as they come."""
+    def _run(self, doing: str, command: Sequence[str], spec: EnvironmentSpec, log: Say) -> None:
         command = [self._program, *command, *uv_options(self._variables)]
         try:
-            spoken = self._run_program(
-                command, say, env=uv_variables(self._variables, spec.requirements), cwd=self._scratch, held=[self._held]
+            result = self._run_program(
+                command, log, env=uv_variables(self._variables, spec.requirements), cwd=self._scratch, held=[self._held]
             )
         except OSError as error:
             raise EnvironmentFailed(
@@ -120,8 +121,8 @@ class Uv:
                 cause=Cause.UNKNOWN,
                 said=str(error),
             ) from error
-        if spoken.exit_code:
-            raise failed(doing, spoken.words, spec)
+        if result.exit_code:
+            raise failed(doing, result.lines, spec)
 
     def _listed(self, option: str, lines: Sequence[str]) -> list[str]:
         return [option, self._written(f"{option.strip('-')}.txt", "\n".join(lines))] if lines else []
@@ -144,4 +145,4 @@ def _left_out(taken: Sequence[str], best: Sequence[str]) -> str:
 
 
 def unheard(line: str) -> None:
-    """Takes the words of an attempt that may fail."""
+    """A log for attempts that may fail."""

@@ -25,12 +25,12 @@ FIRST_MINOR_OF_UV = 8
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A CPython of this machine that environments can be made from."""
+    """A CPython of this machine that environments can be built on."""
 
     path: str
     version: tuple[int, int, int]
     has_headers: bool = False
-    """Packages can be compiled for it."""
+    """Python.h is installed, so packages can be compiled for it."""
 
     @property
     def minor(self) -> str:
@@ -41,7 +41,9 @@ class Interpreter:
 
 
 def choose(spec: EnvironmentSpec, found: list[Interpreter]) -> tuple[Interpreter, str]:
-    """The interpreter for a spec and a line for the build log ('' when it is just what was wished)."""
+    """Choose the interpreter for a spec; returns it with a line for the build log ('' if it is what was asked for).
+
+    Raises EnvironmentFailed if the spec needs an exact version that is not there."""
     usable = sorted(found, key=lambda i: (i.has_headers, i.version), reverse=True)
     if spec.exact_python:
         for minor in spec.python.split(","):
@@ -55,7 +57,7 @@ def choose(spec: EnvironmentSpec, found: list[Interpreter]) -> tuple[Interpreter
 
 
 def discover(cache: Path, variables: Mapping[str, str]) -> list[Interpreter]:
-    """Every CPython 3.6 or newer that can be found. Each executable is started once, then known by path and mtime."""
+    """Find every CPython 3.6 or newer. Each executable is started once; `cache` keeps the result by path and mtime."""
     known = _read(cache)
     now: dict[str, dict[str, object]] = {}
     for path in dict.fromkeys(_executables(variables)):
@@ -65,13 +67,13 @@ def discover(cache: Path, variables: Mapping[str, str]) -> list[Interpreter]:
             entry = {"mtime": stat.st_mtime_ns, "interpreter": _probe(path, variables)}
         now[path] = entry
     if now != known:
-        with suppress(OSError):  # a full disk costs asking again, no more
+        with suppress(OSError):  # a full disk only costs another probe
             write_beside(cache, json.dumps(now).encode())
     return [_interpreter(entry["interpreter"]) for entry in now.values() if entry["interpreter"]]
 
 
 def interpreter_at(path: str, variables: Mapping[str, str]) -> Interpreter | None:
-    """What is there, which starts it; None where it is no CPython 3.6 or newer that runs here."""
+    """Start the interpreter at `path` and describe it; None if it is no CPython 3.6 or newer that runs here."""
     entry = _probe(path, variables)
     return _interpreter(entry) if entry else None
 
@@ -122,7 +124,7 @@ def how_to_install(minors: Sequence[str]) -> str:
 
 
 def own_minor() -> str:
-    """Of the Python that this program runs on, which stands for no wish."""
+    """Minor version of this process's Python: the default where a spec names none."""
     return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
@@ -141,7 +143,7 @@ def _executables(variables: Mapping[str, str]) -> Iterator[str]:
 def _folders(variables: Mapping[str, str]) -> Iterator[Path]:
     home = Path(variables.get("HOME") or Path.home())
     for entry in variables.get("PATH", os.defpath).split(os.pathsep):
-        # A shim starts whichever version its owner has chosen, or none.
+        # A pyenv shim starts whichever version is selected, or none.
         if os.path.isabs(entry) and Path(entry).name != "shims":
             yield Path(entry)
     yield Path(sys.base_prefix) / "bin"
@@ -157,7 +159,7 @@ def _folders(variables: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _condas(variables: Mapping[str, str], home: Path) -> Iterator[Path]:
-    """Where conda's tools keep their environments, as the shells of their users have it first."""
+    """Root folders of conda installations: those named by variables first."""
     if variables.get("MAMBA_ROOT_PREFIX"):
         yield Path(variables["MAMBA_ROOT_PREFIX"])
     if variables.get("CONDA_EXE"):
@@ -175,14 +177,14 @@ def uv_managed(variables: Mapping[str, str]) -> Path:
 def _probe(path: str, variables: Mapping[str, str]) -> dict[str, object] | None:
     kept = {name: variables[name] for name in ("PATH", "HOME", "LANG") if name in variables}
     try:
-        told = subprocess.run(
+        answer = subprocess.run(
             [path, "-I", "-S", "-c", PROBE],
             env=kept,
             capture_output=True,
             timeout=PROBE_SECONDS,
             stdin=subprocess.DEVNULL,
         )
-        version, implementation, wide, headers = json.loads(told.stdout)
+        version, implementation, wide, headers = json.loads(answer.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
     if implementation != "cpython" or not wide or tuple(version) < (3, 6):

@@ -1,5 +1,3 @@
-"""Shared libraries under the names that old packages look for them by."""
-
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -14,8 +12,10 @@ ASKED_SECONDS = 20
 
 
 def link_libraries(environment: Path, links: Sequence[Sequence[str]], variables: Mapping[str, str]) -> dict[str, str]:
-    """Link the libraries of this machine into a folder of the environment; answers with the variables that its
-    programs need in front. EnvironmentFailed names a library that is not here."""
+    """Link shared libraries of this machine into the environment under the names that old packages look for.
+
+    Returns the path variables that its programs need in front. Raises EnvironmentFailed for a missing library.
+    """
     if not links:
         return {}
     folder = environment / FOLDER
@@ -37,7 +37,7 @@ def _find(library: str, variables: Mapping[str, str]) -> Path | None:
 
 
 def _folders(variables: Mapping[str, str]) -> list[Path]:
-    """Where the loader looks: the submitter's own folders first, those beside the programs on PATH, the system's."""
+    """LD_LIBRARY_PATH, then lib folders next to those of PATH, then the loader's cache."""
     own = [Path(entry) for entry in variables.get("LD_LIBRARY_PATH", "").split(os.pathsep) if os.path.isabs(entry)]
     beside = [
         Path(entry).parent / lib
@@ -51,11 +51,11 @@ def _folders(variables: Mapping[str, str]) -> list[Path]:
 def _known_to_loader() -> list[Path]:
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
         try:
-            told = subprocess.run(
+            listed = subprocess.run(
                 [program, "-p"], capture_output=True, text=True, timeout=ASKED_SECONDS, stdin=subprocess.DEVNULL
             )
         except (OSError, subprocess.TimeoutExpired):
             continue
-        paths = (line.partition("=> ")[2].strip() for line in told.stdout.splitlines())
+        paths = (line.partition("=> ")[2].strip() for line in listed.stdout.splitlines())
         return list(dict.fromkeys(Path(path).parent for path in paths if path))
     return []

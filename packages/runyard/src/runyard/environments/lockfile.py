@@ -1,4 +1,4 @@
-"""What an environment was made of, as text that the same one is made from again."""
+"""Lock files of environments: the text that the same environment is built from again."""
 
 import platform
 import re
@@ -20,19 +20,19 @@ COMPILED = "compiled"
 @dataclass(frozen=True)
 class Lock:
     packages: str
-    """Requirements with exact versions and the hashes of their files, in the form that uv writes and reads."""
+    """Requirements with exact versions and file hashes, as uv writes them."""
     python: str = ""
-    """The full version; a minor only in locks of before, "" in those of other machines."""
+    """The full version; only the minor in locks of old versions, "" in locks of other machines."""
     implementation: str = "cpython"
     platform: str = ""
     base: str = ""
-    """The digest of the image it lies in."""
+    """Digest of its base image."""
     compiled: tuple[str, ...] = ()
-    """Requirements that were compiled against the others, with their versions."""
+    """Exact requirements that were compiled against the others."""
 
     @classmethod
     def parse(cls, text: str) -> "Lock":
-        """Whatever its age; lines that say nothing to us are left out."""
+        """Parse a lock of any version; unknown header lines are ignored."""
         found, compiled = dict[str, str](), list[str]()
         for line in text.splitlines():
             header, old = HEADER.fullmatch(line), OLD_HEADER.fullmatch(line)
@@ -47,8 +47,8 @@ class Lock:
         return cls(packages, compiled=tuple(compiled), **known)
 
     def text(self) -> str:
-        told = {name: getattr(self, name) for name in ("python", "implementation", "platform", "base")}
-        header = [f"# {name}: {value}" for name, value in told.items() if value]
+        fields = {name: getattr(self, name) for name in ("python", "implementation", "platform", "base")}
+        header = [f"# {name}: {value}" for name, value in fields.items() if value]
         header += [f"# {COMPILED}: {requirement}" for requirement in self.compiled]
         return "".join(f"{line}\n" for line in header) + self.packages
 
@@ -58,30 +58,30 @@ class Lock:
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """NAME==VERSION of each package, the compiled ones last; of one from an address, its whole line."""
+        """NAME==VERSION of each package, compiled ones last; the whole line for a package from a URL."""
         lines = (line.rstrip(" \\") for line in self.packages.splitlines() if VERSION.match(line))
         return (*(HASH.sub("", line).rstrip() for line in lines), *self.compiled)
 
     @property
     def foreign_lines(self) -> tuple[str, ...]:
-        """What neither uv nor conda has written: an option, or something that is not pinned."""
+        """Lines that neither uv nor conda writes: options, and packages that are not pinned."""
         return tuple(line for line in self.packages.splitlines() if not PLAIN.fullmatch(line))
 
     def is_for(self, python: str) -> bool:
-        """Whether it was made for this minor, on a machine of this kind or of one that it does not tell."""
+        """Whether it is for this minor version and this platform; a lock without a platform is for any."""
         same = self.platform.split()[:2] in ([], this_platform().split()[:2])
         return same and self.python_minor == ".".join(python.split(".")[:2])
 
     def is_like(self, other: "Lock") -> bool:
-        """Whether both make the same packages for the same minor of Python, be it on machines that differ."""
-        return _made_of(self) == _made_of(other)
+        """Whether both have the same packages and Python minor version; their platforms may differ."""
+        return _content(self) == _content(other)
 
     def made_here(self, python: str) -> "Lock":
-        """The same packages, on this machine and for that Python."""
+        """The same packages, for this machine's platform and that Python."""
         return replace(self, python=python, implementation="cpython", platform=this_platform())
 
 
-def _made_of(lock: Lock) -> tuple[object, ...]:
+def _content(lock: Lock) -> tuple[object, ...]:
     return lock.packages, lock.compiled, lock.base, lock.python_minor, lock.implementation
 
 

@@ -22,41 +22,40 @@ if TYPE_CHECKING:
 
 
 class Environments:
-    """The environments below one folder, of every kind: virtual environments of this machine, made by uv or by conda,
-    and container images. An `EnvironmentBuilder`; safe to use from any number of processes.
+    """Environments of this machine below one folder: virtual environments built by uv or conda, and container images.
 
-    `variables` are the submitter's. `provisions` is asked once for each build, and never to find what is built.
-    `place` brings the files of a build context.
+    Implements `EnvironmentBuilder`; safe across processes. `variables` are the submitter's. `settings` is called once
+    for each build, never to find a finished environment. `write_files` writes the files of a build context.
     """
 
     def __init__(
         self,
         root: Path,
         variables: Mapping[str, str],
-        provisions: Callable[[], Provisions] = Provisions,
-        place: PlaceFiles | None = None,
+        settings: Callable[[], Provisions] = Provisions,
+        write_files: PlaceFiles | None = None,
     ) -> None:
-        self._root, self._variables, self._provisions, self._place = root, variables, provisions, place
-        self._asked = Provisions()
-        self._virtual = UvEnvironments(root, variables, self._settings, lambda: self._asked.addresses)
+        self._root, self._variables, self._load_settings, self._write_files = root, variables, settings, write_files
+        self._loaded = Provisions()
+        self._virtual = UvEnvironments(root, variables, self._settings, lambda: self._loaded.addresses)
         self._images = FoundImages(root, variables)
 
     def find(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
-        """From the disk alone; of an image, its engine is asked whether it is still there."""
+        """Find a finished environment: on disk, and for an image in the container engine."""
         return (self._virtual if spec.image is None else self._images).find(spec)
 
-    def ensure(self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None = None) -> BuiltEnvironment:
-        """As the port has it; where another machine has made the environment already, the same is made from that."""
+    def ensure(self, spec: EnvironmentSpec, log: Say, prebuilt: MadeElsewhere | None = None) -> BuiltEnvironment:
+        """See `EnvironmentBuilder`; `prebuilt` is what another machine has built of the same spec."""
         found = self.find(spec)
         if found is not None:
             return found
         make = self._virtual.ensure if spec.image is None else self._ensure_in_image
-        built = make(spec, say, elsewhere)
+        built = make(spec, log, prebuilt)
         self._trim(built.key)
         return built
 
     def lock_of(self, built: BuiltEnvironment) -> EnvironmentLock | None:
-        """What another machine can make the same environment from; None for an interpreter of the user's own."""
+        """The lock and wheels for another machine; None for an interpreter of the user's own."""
         return self._virtual.lock_of(built)
 
     def image_of(self, built: BuiltEnvironment) -> ImageDetails | None:
@@ -65,42 +64,42 @@ class Environments:
 
     @contextmanager
     def hold(self, built: BuiltEnvironment) -> Iterator[int | None]:
-        """Keep an environment from being pruned. EnvironmentFailed if that has happened already.
+        """Keep an environment from being pruned. Raises EnvironmentFailed if it was pruned already.
 
-        Yields the descriptor that holds it, if it needs one: whoever inherits that holds the environment too.
+        Yields the descriptor of the lock, if there is one: a child process that inherits it holds the environment too.
         """
         with self._virtual.hold(built) as descriptor:
             yield descriptor
 
     def _settings(self) -> PackageSettings:
-        self._asked = self._provisions()
-        return self._asked.settings
+        self._loaded = self._load_settings()
+        return self._loaded.settings
 
-    def _ensure_in_image(self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None) -> BuiltEnvironment:
+    def _ensure_in_image(self, spec: EnvironmentSpec, log: Say, prebuilt: MadeElsewhere | None) -> BuiltEnvironment:
         try:
             engine_here(self._variables)
         except EnvironmentFailed as no_engine:
-            return self._without_engine(spec, say, elsewhere, no_engine)
-        builder = image_builder(self._root, self._variables, self._provisions, self._place)
-        return builder.ensure(spec, say, elsewhere)
+            return self._without_engine(spec, log, prebuilt, no_engine)
+        builder = image_builder(self._root, self._variables, self._load_settings, self._write_files)
+        return builder.ensure(spec, log, prebuilt)
 
     def _without_engine(
-        self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None, no_engine: EnvironmentFailed
+        self, spec: EnvironmentSpec, log: Say, prebuilt: MadeElsewhere | None, no_engine: EnvironmentFailed
     ) -> BuiltEnvironment:
-        """The same packages in a virtual environment, where the workspace allows it."""
-        if self._provisions().settings.without_engine != VIRTUAL_ENVIRONMENT or spec.user_managed:
+        """Build the packages of an image into a virtual environment, if the workspace's settings allow it."""
+        if self._load_settings().settings.without_engine != VIRTUAL_ENVIRONMENT or spec.user_managed:
             raise no_engine
         assert spec.image
         warning = (
             f"There is no container engine on this machine, so the run is not in image "
             f"{spec.image.base or 'of the Dockerfile'}: its packages are in a virtual environment."
         )
-        say(warning)
-        built = self._virtual.ensure(replace(spec, image=None), say, elsewhere)
+        log(warning)
+        built = self._virtual.ensure(replace(spec, image=None), log, prebuilt)
         return replace(built, warnings=(*built.warnings, warning))
 
     def _trim(self, new: str) -> None:
-        """Keep the cache within its bounds."""
+        """Keep the cache below its size limit."""
         if cache.trim(self._root, cache.size_limit(self._root), spared={new}):
             image_builder(self._root, self._variables).sweep()
 
@@ -108,21 +107,21 @@ class Environments:
 def image_builder(
     root: Path,
     variables: Mapping[str, str],
-    provisions: Callable[[], Provisions] = Provisions,
-    place: PlaceFiles | None = None,
+    settings: Callable[[], Provisions] = Provisions,
+    write_files: PlaceFiles | None = None,
 ) -> "ImageEnvironments":
-    # Agents and supervisors only find what is built: what building takes would double their start.
+    # Agents and supervisors only find finished environments; importing the build code would double their start time.
     from runyard.environments.images.environments import ImageEnvironments
 
-    return ImageEnvironments(root, variables, provisions, place)
+    return ImageEnvironments(root, variables, settings, write_files)
 
 
 def forget(root: Path, key: str) -> bool:
-    """Have the environment of that key built anew, in an image from what its registry has then. False where it is in
-    use or being built, and stays."""
+    """Remove the environment, so that the next run builds it again, an image from its current base. Returns False if it
+    is in use or being built."""
     folder = ImageFolder(root, key)
-    with locked_if_free(folder.builder_lock) as unbuilt, locked_if_free(folder.use_lock) as unused:
-        if not (unbuilt and unused):
+    with locked_if_free(folder.builder_lock) as not_building, locked_if_free(folder.use_lock) as unused:
+        if not (not_building and unused):
             return False
         if folder.details() is not None:
             folder.fresh.touch()
@@ -139,7 +138,7 @@ def prune(
     now: datetime | None = None,
     wanted: Collection[str] = (),
 ) -> list[str]:
-    """As `cache.prune`, and the images of what is removed go too."""
+    """Call `cache.prune` and remove the images of the removed environments."""
     removed = cache.prune(root, keep=keep, older_than=older_than, now=now, wanted=wanted)
     if any((root / "locks").glob("images*")):
         image_builder(root, {}).sweep()

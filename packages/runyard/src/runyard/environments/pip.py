@@ -16,10 +16,10 @@ from runyard.planning.source_builds import SourceBuild
 
 
 class Pip:
-    """The pip of an environment, run with the submitter's choice of indexes.
+    """Runs the pip of an environment with the submitter's index settings.
 
-    `scratch` is a folder of this builder's alone. Locks of the descriptors `held` stay taken while pip lives. `run`
-    starts it, here or elsewhere.
+    `scratch` is a private folder of this build. pip inherits the descriptors `held`, so their locks stay taken while
+    it runs. `run` starts it, on this machine or in a container.
     """
 
     def __init__(
@@ -33,18 +33,18 @@ class Pip:
         self._python, self._variables, self._scratch, self._held = python, variables, scratch, held
         self._run_program = run
 
-    def build_wheel(self, build: SourceBuild, options: Sequence[str], say: Say) -> Path:
-        """The wheel of a source package, compiled against what the environment holds. EnvironmentFailed quotes the
-        compiler."""
+    def build_wheel(self, build: SourceBuild, options: Sequence[str], log: Say) -> Path:
+        """Build the wheel of a source package against the packages of the environment. Raises EnvironmentFailed with
+        the compiler's output."""
         beside = f" against {' and '.join(build.against)}" if build.against else ""
         jobs = compilers_at_once()
-        say(f"Building {build.requirement}{beside} with {jobs} compilers at once. This takes minutes, and only once.")
+        log(f"Building {build.requirement}{beside} with {jobs} compilers at once. This takes minutes, and only once.")
         began = time.monotonic()
-        # pip's own cache of wheels knows nothing of what they were compiled against.
+        # pip's own wheel cache ignores what a wheel was compiled against.
         command = ["wheel", "-v", "--no-cache-dir", "--no-build-isolation", "--no-deps", "-w", "built"]
-        command += self._edited(build, options, say) if build.edits else self._wanted(build, options)
-        self._run(build, f"compiling {build.requirement}{beside}", command, say)
-        say(f"Built {build.requirement}{beside} in {time.monotonic() - began:.0f} s.")
+        command += self._edited(build, options, log) if build.edits else self._wanted(build, options)
+        self._run(build, f"compiling {build.requirement}{beside}", command, log)
+        log(f"Built {build.requirement}{beside} in {time.monotonic() - began:.0f} s.")
         return self._only("built", "*.whl")
 
     def _wanted(self, build: SourceBuild, options: Sequence[str]) -> list[str]:
@@ -52,21 +52,21 @@ class Pip:
         wanted.write_text("\n".join([*options, build.requirement, ""]), encoding="utf-8")
         return ["--no-binary", ":all:", "-r", wanted.name]
 
-    def _edited(self, build: SourceBuild, options: Sequence[str], say: Say) -> list[str]:
-        """The source in a folder, with the lines changed that must be."""
+    def _edited(self, build: SourceBuild, options: Sequence[str], log: Say) -> list[str]:
+        """Download and unpack the source and apply its edits; returns pip's arguments for it."""
         command = ["download", "--no-deps", "--no-build-isolation", "-d", "source", *self._wanted(build, options)]
-        self._run(build, f"fetching the source of {build.requirement}", command, say)
+        self._run(build, f"fetching the source of {build.requirement}", command, log)
         _unpack(self._only("source", "*"), self._scratch / "unpacked")
         folder = self._only("unpacked", "*")
         for edit in build.edits:
-            _edit(folder / edit.file, edit.old, edit.new, say)
+            _edit(folder / edit.file, edit.old, edit.new, log)
         return ["--no-index", str(folder)]
 
-    def _run(self, build: SourceBuild, doing: str, command: Sequence[str], say: Say) -> None:
+    def _run(self, build: SourceBuild, doing: str, command: Sequence[str], log: Say) -> None:
         try:
-            spoken = self._run_program(
+            result = self._run_program(
                 [str(self._python), "-m", "pip", *command],
-                say,
+                log,
                 env=self._environment(build),
                 cwd=self._scratch,
                 held=self._held,
@@ -75,8 +75,8 @@ class Pip:
             raise EnvironmentFailed(
                 f"The environment's pip could not be started: {error}.", cause=Cause.UNKNOWN, said=str(error)
             ) from error
-        if spoken.exit_code:
-            raise failed(doing, spoken.words, EnvironmentSpec(requirements=(build.requirement,)), "pip")
+        if result.exit_code:
+            raise failed(doing, result.lines, EnvironmentSpec(requirements=(build.requirement,)), "pip")
 
     def _environment(self, build: SourceBuild) -> dict[str, str]:
         temporary = self._scratch / "tmp"
@@ -105,12 +105,12 @@ def _unpack(archive: Path, into: Path) -> None:
         packed.extractall(into, filter="data")
 
 
-def _edit(file: Path, old: str, new: str, say: Say) -> None:
-    """Quiet where there is nothing to change: another release may have it right."""
+def _edit(file: Path, old: str, new: str, log: Say) -> None:
+    """Replace text in a source file; does nothing where the text is not there, as in other releases."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError:
         return
     if old in text:
-        say(f"{file.name}: '{old}' becomes '{new}'.")
+        log(f"{file.name}: '{old}' becomes '{new}'.")
         file.write_text(text.replace(old, new), encoding="utf-8")

@@ -15,26 +15,27 @@ FIRST_WORDS, LAST_WORDS = 200, 2000
 
 @dataclass(frozen=True)
 class Spoken:
-    """How a program ended, and what it said: all of it, or the first and the last lines where that is much."""
+    """Exit code and output of a program; of long output, the first and the last lines."""
 
     exit_code: int
-    words: list[str]
+    lines: list[str]
 
 
 class RunProgram(Protocol):
-    """Runs a program to its end, as `run_saying` does."""
+    """Runs a program to its end; see `run_program`."""
 
     def __call__(
-        self, command: Sequence[str], say: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
+        self, command: Sequence[str], log: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
     ) -> Spoken: ...
 
 
 def run_saying(
-    command: Sequence[str], say: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
+    command: Sequence[str], log: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
 ) -> Spoken:
-    """Run a program to its end; its lines go to `say` as they come, without the passwords of addresses in them. Of
-    long lines the rest is left out, and so is what comes after 8 MiB. Locks of the descriptors `held` stay taken
-    while it lives, even if we are killed. OSError when it cannot be started."""
+    """Run a program to its end and pass its output to `log`, line by line, with secrets of URLs redacted.
+
+    Long lines are cut, and output after 8 MiB is not logged. The program inherits the descriptors `held`, so their
+    locks stay taken while it runs, even if this process is killed. Raises OSError when it cannot be started."""
     process = subprocess.Popen(
         command,
         env=dict(env),
@@ -46,29 +47,28 @@ def run_saying(
     )
     with process:
         assert process.stdout
-        words = listen(process.stdout, say)
-    return Spoken(process.returncode, words)
+        lines = listen(process.stdout, log)
+    return Spoken(process.returncode, lines)
 
 
-def listen(output: IO[bytes], say: Say) -> list[str]:
-    """What a program prints, to its end: line by line to `say`, within bounds and without passwords, and all of it that
-    is kept."""
-    heard = _Heard(say)
+def listen(output: IO[bytes], log: Say) -> list[str]:
+    """Read the output to its end, pass each line to `log`, and return the lines that are kept."""
+    bounded = _Heard(log)
     for line in _lines(output):
-        heard.take(hidden(line))
-    return heard.words
+        bounded.take(hidden(line))
+    return bounded.lines
 
 
 class _Heard:
-    """What a program says, within bounds: one that prints without end fills neither the log nor the memory."""
+    """Bounds the output of a program, in the log and in memory."""
 
-    def __init__(self, say: Say) -> None:
-        self._say, self._left = say, LOUDEST
+    def __init__(self, log: Say) -> None:
+        self._log, self._left = log, LOUDEST
         self._first: list[str] = []
         self._last: deque[str] = deque(maxlen=LAST_WORDS)
 
     @property
-    def words(self) -> list[str]:
+    def lines(self) -> list[str]:
         return [*self._first, *self._last]
 
     def take(self, line: str) -> None:
@@ -77,9 +77,9 @@ class _Heard:
         if self._left <= 0:
             return
         self._left -= len(line) + 1
-        self._say(line)
+        self._log(line)
         if self._left <= 0:
-            self._say(f"This program has said more than {LOUDEST // 2**20} MiB; the rest is left out.")
+            self._log(f"This program has said more than {LOUDEST // 2**20} MiB; the rest is left out.")
 
 
 def _lines(stream: IO[bytes]) -> Iterator[str]:

@@ -1,5 +1,3 @@
-"""Interpreters that are not on the machine: uv fetches them, where the workspace and the network allow it."""
-
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,36 +11,38 @@ from runyard.model.package_settings import NEVER
 from runyard.model.plan import EnvironmentSpec
 
 MIRRORS = ("UV_PYTHON_INSTALL_MIRROR", "UV_PYTHON_DOWNLOADS_JSON_URL", "UV_PYTHON_CACHE_DIR")
-# Where the network swallows what is sent to it, a stand-in of the machine's own must not be long in coming.
+# On a network that drops packets, fall back to an installed interpreter soon.
 PATIENCE = {"UV_HTTP_TIMEOUT": "30", "UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_RETRIES": "1"}
 
 
-def obtain(spec: EnvironmentSpec, cache: Path, sources: Sources, say: Say) -> tuple[Interpreter, str]:
-    """The interpreter for a spec and a line for the build log: of this machine, else downloaded, else the nearest here.
+def obtain(spec: EnvironmentSpec, cache: Path, sources: Sources, log: Say) -> tuple[Interpreter, str]:
+    """Choose or download the interpreter for a spec; returns it with a line for the build log.
 
-    EnvironmentFailed where a framework needs a Python that is neither here nor to be had."""
+    Takes an installed one of the right version, else lets uv download it if the workspace allows that, else takes the
+    nearest installed one. Raises EnvironmentFailed if the spec needs an exact version that cannot be had.
+    """
     found = discover(cache, sources.variables)
     minors = _minors(spec)
     if not minors or {interpreter.minor for interpreter in found} & set(minors):
         return choose(spec, found)
-    why_not = _why_no_downloads(sources)
-    said = why_not or _download(minors, cache.parent, sources, say)
-    if said:
-        say(f"Python {' or '.join(minors)} is not downloaded: {said}")
-        return _chosen(spec, found, said)
+    reason = _why_no_downloads(sources)
+    error_text = reason or _download(minors, cache.parent, sources, log)
+    if error_text:
+        log(f"Python {' or '.join(minors)} is not downloaded: {error_text}")
+        return _chosen(spec, found, error_text)
     return _chosen(spec, discover(cache, sources.variables), "")
 
 
 def _minors(spec: EnvironmentSpec) -> list[str]:
-    wished = (spec.python or own_minor()).split(",")
-    return [".".join(python.split(".")[:2]) for python in wished if "." in python]
+    wanted = (spec.python or own_minor()).split(",")
+    return [".".join(python.split(".")[:2]) for python in wanted if "." in python]
 
 
-def _chosen(spec: EnvironmentSpec, found: list[Interpreter], said: str) -> tuple[Interpreter, str]:
+def _chosen(spec: EnvironmentSpec, found: list[Interpreter], error_text: str) -> tuple[Interpreter, str]:
     try:
         return choose(spec, found)
     except EnvironmentFailed as failure:
-        raise EnvironmentFailed(failure.problem, hint=failure.hint, **{**failure.facts, "said": said}) from None
+        raise EnvironmentFailed(failure.problem, hint=failure.hint, **{**failure.facts, "said": error_text}) from None
 
 
 def _why_no_downloads(sources: Sources) -> str:
@@ -55,27 +55,27 @@ def _why_no_downloads(sources: Sources) -> str:
     return ""
 
 
-def _download(minors: list[str], folder: Path, sources: Sources, say: Say) -> str:
-    """'' once uv has one of them, else its words."""
+def _download(minors: list[str], folder: Path, sources: Sources, log: Say) -> str:
+    """Download the first version that uv has; returns '' or why it failed."""
     from uv import find_uv_bin
 
     folder.mkdir(parents=True, exist_ok=True)
-    said = ""
+    error_text = ""
     for minor in minors:
-        say(f"Python {minor} is not on this machine; uv downloads it.")
+        log(f"Python {minor} is not on this machine; uv downloads it.")
         command = [os.fspath(find_uv_bin()), "python", "install", "--no-bin", f"cpython-{minor}"]
         try:
-            spoken = run_saying(command, say, env=_variables(sources), cwd=folder)
+            result = run_saying(command, log, env=_variables(sources), cwd=folder)
         except OSError as error:
             return f"uv could not be started: {error}."
-        if spoken.exit_code == 0:
+        if result.exit_code == 0:
             return ""
-        said = said or next((line.strip() for line in reversed(spoken.words) if line.strip()), "uv failed.")
-    return said
+        error_text = error_text or next((line.strip() for line in reversed(result.lines) if line.strip()), "uv failed.")
+    return error_text
 
 
 def _variables(sources: Sources) -> Mapping[str, str]:
-    """uv's, with the mirror of the submitter, else of this machine."""
-    told = {name: value for name in MIRRORS if (value := sources.variables.get(name) or os.environ.get(name))}
-    told["UV_PYTHON_INSTALL_DIR"] = str(uv_managed(sources.variables))
-    return {**PATIENCE, **uv_variables(sources.in_effect()), **told, "UV_PYTHON_DOWNLOADS": "manual"}
+    """Variables for uv, with the Python mirror of the submitter, else of this machine."""
+    own = {name: value for name in MIRRORS if (value := sources.variables.get(name) or os.environ.get(name))}
+    own["UV_PYTHON_INSTALL_DIR"] = str(uv_managed(sources.variables))
+    return {**PATIENCE, **uv_variables(sources.in_effect()), **own, "UV_PYTHON_DOWNLOADS": "manual"}

@@ -1,4 +1,4 @@
-"""Where the packages of an environment come from: the workspace's settings over the submitter's own choice."""
+"""Package sources of a build: the workspace's settings merged with the submitter's variables."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ INDEX_VARIABLES = {
     "find-links": ("UV_FIND_LINKS", "PIP_FIND_LINKS"),
     "no-index": ("UV_NO_INDEX", "PIP_NO_INDEX"),
 }
-"""Variables that choose where packages come from, by pip's name for it; uv's own win."""
+"""Variables that choose package sources, by the name of pip's setting; uv's variables win."""
 CERTIFICATES_FILE = "certificates.pem"
 SYSTEM_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -38,10 +38,10 @@ SYSTEM_BUNDLES = (
 
 @dataclass(frozen=True)
 class Sources:
-    """Of one build. `variables` are the submitter's.
+    """Package sources of one build. `variables` are the submitter's.
 
-    A workspace that names an index replaces all that the submitter chose; else its extra indexes and wheel folders
-    come in front of theirs.
+    If the workspace's settings name an index, the submitter's sources are ignored; else the workspace's extra indexes
+    and wheel folders come before the submitter's.
     """
 
     variables: Mapping[str, str]
@@ -49,34 +49,34 @@ class Sources:
 
     @property
     def key(self) -> str:
-        """Tells apart environments from other indexes or channels, or with another configuration of uv; "" where nobody
-        chose one. Passwords make no difference."""
+        """Hash of the chosen indexes, channels and uv configuration, which is part of an environment's key; "" if none
+        is chosen. Passwords do not change it."""
         chosen = self._chosen()
         channels = [f"{name} {address}" for name, address in sorted(self.settings.conda_channels.items())]
         chosen |= {"conda-channels": channels, "conda": [self.settings.conda] if self.settings.conda == NEVER else []}
-        # uv obeys its configuration, a company's index in it for one: what it makes goes by that.
+        # uv reads its own configuration files, which may name an index.
         chosen["uv"] = [] if self.settings.index_url else uv_configuration(self.variables)
-        told = {kind: [hidden(place).rstrip("/") for place in places] for kind, places in chosen.items() if places}
-        if not told:
+        values = {kind: [hidden(source).rstrip("/") for source in listed] for kind, listed in chosen.items() if listed}
+        if not values:
             return ""
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folders of this machine among the indexes and wheel folders."""
-        places = [place for kind in ("index-url", "extra-index-url", "find-links") for place in self._chosen()[kind]]
-        return tuple(dict.fromkeys(folder for place in places if (folder := folder_of(place))))
+        """Indexes and wheel folders that are local folders."""
+        listed = [source for kind in ("index-url", "extra-index-url", "find-links") for source in self._chosen()[kind]]
+        return tuple(dict.fromkeys(folder for source in listed if (folder := folder_of(source))))
 
     @property
     def kept_from_images(self) -> tuple[str, ...]:
-        """The places that the steps of a Dockerfile cannot be told of: this machine's folders, addresses whose secrets
-        the image's history would keep, and those that take certificates which no image has."""
+        """Sources that must not become build arguments of a Dockerfile: local folders, addresses with a secret, which
+        the history of the image would keep, and those that need the workspace's certificates."""
         chosen = self._chosen(pip_settings(self.variables))
-        places = [place for kind in ("index-url", "extra-index-url", "find-links") for place in chosen[kind]]
-        return tuple(dict.fromkeys(filter(self._is_kept_from_images, places)))
+        listed = [source for kind in ("index-url", "extra-index-url", "find-links") for source in chosen[kind]]
+        return tuple(dict.fromkeys(filter(self._is_kept_from_images, listed)))
 
     def in_effect(self, certificates: str = "") -> dict[str, str]:
-        """The variables for uv, pip and conda alike, where `certificates` is the path of the bundle they trust."""
+        """Variables for uv, pip and conda; `certificates` is the path of the CA bundle they trust."""
         settings = self.settings
         theirs = {name for names in INDEX_VARIABLES.values() for name in names} if settings.index_url else set()
         effective = {name: value for name, value in self.variables.items() if name not in theirs}
@@ -93,7 +93,7 @@ class Sources:
 
     @contextmanager
     def laid_out(self, scratch: Path) -> Iterator[dict[str, str]]:
-        """`in_effect`, the bundle of certificates being a file in `scratch` that is gone at the end."""
+        """The variables of `in_effect`, with the CA bundle in a file below `scratch` that is removed at exit."""
         if not self.settings.ca_bundle:
             yield self.in_effect()
             return
@@ -105,23 +105,25 @@ class Sources:
             file.unlink(missing_ok=True)
 
     def certificates(self) -> str:
-        """The workspace's, then those that the submitter or this machine trusts: a bundle replaces all others. "" where
-        the workspace has none."""
+        """CA bundle: the workspace's certificates and those of the submitter or the system, since a bundle replaces the
+        defaults. "" if the workspace has none."""
         if not self.settings.ca_bundle:
             return ""
         defaults = ssl.get_default_verify_paths()
-        places = [self.variables.get("SSL_CERT_FILE"), defaults.cafile, defaults.openssl_cafile, *SYSTEM_BUNDLES]
-        also = next((text for place in places if place and (text := _text(place))), "")
+        listed = [self.variables.get("SSL_CERT_FILE"), defaults.cafile, defaults.openssl_cafile, *SYSTEM_BUNDLES]
+        also = next((text for source in listed if source and (text := _text(source))), "")
         return f"{self.settings.ca_bundle.rstrip()}\n{also}"
 
     def build_args(self, instead: Mapping[str, str] | None = None) -> dict[str, str]:
-        """For a Dockerfile that declares them: what pip and uv read, and proxies. Places that are kept from images are
-        told by the addresses that `instead` has for them, or not at all; no value holds a secret."""
+        """Build arguments for a Dockerfile: variables of pip and uv, and proxies. No value contains a secret.
+
+        `instead` has addresses that replace the sources hidden from images; sources without one are left out.
+        """
         instead, effective = instead or {}, self.in_effect()
         unknown = set(self.kept_from_images) - instead.keys()
         chosen = self._chosen(pip_settings(self.variables))
-        told = {
-            kind: [instead.get(one, one) for one in places if one not in unknown] for kind, places in chosen.items()
+        values = {
+            kind: [instead.get(one, one) for one in listed if one not in unknown] for kind, listed in chosen.items()
         }
         names = ("PIP_TRUSTED_HOST", "UV_INSECURE_HOST", "UV_INDEX_STRATEGY", *PROXY_VARIABLES)
         arguments = {name: effective[name] for name in names if effective.get(name) and not has_secret(effective[name])}
@@ -129,17 +131,17 @@ class Sources:
             arguments |= {name: _joined(("127.0.0.1",), arguments.get(name, ""), ",") for name in SPARED_FROM_PROXIES}
         for flag in chosen["no-index"]:
             arguments |= dict.fromkeys(INDEX_VARIABLES["no-index"], flag)
-        return arguments | _told_to_installers(told)
+        return arguments | _installer_variables(values)
 
     def withheld(self, instead: Mapping[str, str]) -> tuple[str, ...]:
-        """What `build_args` leaves out for the secrets in it or since no container could get there, without them."""
+        """Sources and proxies that `build_args` leaves out, with secrets redacted."""
         effective = self.in_effect()
         proxies = [effective[name] for name in PROXY_VARIABLES if has_secret(effective.get(name, ""))]
-        unknown = [place for place in self.kept_from_images if place not in instead]
+        unknown = [source for source in self.kept_from_images if source not in instead]
         return tuple(dict.fromkeys(map(hidden, (*unknown, *proxies))))
 
     def _chosen(self, files: Mapping[str, str] | None = None) -> dict[str, list[str]]:
-        """The places of each kind in their order; `files` are settings that the submitter's variables go before."""
+        """Sources of each kind in order; `files` are settings of pip's files, overridden by variables."""
         theirs = {} if self.settings.index_url else self._of_submitter(files or {})
         ours = {
             "index-url": [self.settings.index_url] if self.settings.index_url else [],
@@ -152,53 +154,53 @@ class Sources:
         found = {}
         for kind, names in INDEX_VARIABLES.items():
             given = next((self.variables[name] for name in names if self.variables.get(name)), files.get(kind, ""))
-            # An index of uv may have a name of its own, and commas part its wheel folders.
-            found[kind] = [re.sub(r"^[\w-]+=(?=\w+://)", "", place) for place in re.split(r"[\s,]+", given) if place]
+            # uv allows NAME=URL for an index, and separates wheel folders by commas.
+            found[kind] = [re.sub(r"^[\w-]+=(?=\w+://)", "", source) for source in re.split(r"[\s,]+", given) if source]
         return found
 
     def _index_variables(self) -> dict[str, str]:
-        """Told to uv and to pip, each in its own way, where the workspace has a say."""
+        """Variables of uv and pip for the workspace's sources."""
         settings = self.settings
         if not (settings.index_url or settings.extra_index_urls or settings.find_links):
             return {}
-        told = _told_to_installers(self._chosen(pip_settings(self.variables)))
+        values = _installer_variables(self._chosen(pip_settings(self.variables)))
         if settings.index_url:
-            # No file may add an index.
-            told |= {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1", WORKSPACE_INDEX: "1"}
-        return told
+            # Configuration files must not add an index.
+            values |= {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1", WORKSPACE_INDEX: "1"}
+        return values
 
-    def _is_kept_from_images(self, place: str) -> bool:
-        needs_certificates = bool(self.settings.ca_bundle) and place.startswith("https:")
-        return folder_of(place) is not None or has_secret(place) or needs_certificates
+    def _is_kept_from_images(self, source: str) -> bool:
+        needs_certificates = bool(self.settings.ca_bundle) and source.startswith("https:")
+        return folder_of(source) is not None or has_secret(source) or needs_certificates
 
 
-def _told_to_installers(chosen: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Of pip and of uv, the variables that lead to these places."""
-    told: dict[str, str] = {}
+def _installer_variables(chosen: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Variables of pip and uv for these sources."""
+    values: dict[str, str] = {}
     if chosen["index-url"]:
-        told |= dict.fromkeys(("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), chosen["index-url"][0])
+        values |= dict.fromkeys(("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), chosen["index-url"][0])
     if chosen["extra-index-url"]:
-        told |= dict.fromkeys(("PIP_EXTRA_INDEX_URL", "UV_INDEX"), " ".join(chosen["extra-index-url"]))
-        told["UV_INDEX_STRATEGY"] = ALL_INDEXES
+        values |= dict.fromkeys(("PIP_EXTRA_INDEX_URL", "UV_INDEX"), " ".join(chosen["extra-index-url"]))
+        values["UV_INDEX_STRATEGY"] = ALL_INDEXES
     if chosen["find-links"]:
-        places = chosen["find-links"]
-        told |= {"PIP_FIND_LINKS": " ".join(places), "UV_FIND_LINKS": ",".join(places)}
-    return told
+        listed = chosen["find-links"]
+        values |= {"PIP_FIND_LINKS": " ".join(listed), "UV_FIND_LINKS": ",".join(listed)}
+    return values
 
 
-def folder_of(place: str) -> Path | None:
-    """The folder of this machine that a place is, if it is one."""
-    if place.startswith("file:"):
-        place = unquote(urlsplit(place).path)
-    return Path(place) if os.path.isabs(place) else None
+def folder_of(source: str) -> Path | None:
+    """The local folder of a path or file: URL; None for other addresses."""
+    if source.startswith("file:"):
+        source = unquote(urlsplit(source).path)
+    return Path(source) if os.path.isabs(source) else None
 
 
 def _joined(ours: Sequence[str], theirs: str, by: str = " ") -> str:
     return by.join(dict.fromkeys([*ours, *re.split(r"[\s,]+", theirs.strip())])).rstrip(by)
 
 
-def _text(place: str) -> str:
+def _text(source: str) -> str:
     try:
-        return Path(place).read_text(encoding="utf-8")
+        return Path(source).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""

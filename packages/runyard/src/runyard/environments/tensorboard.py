@@ -5,7 +5,7 @@ from runyard.environments.uv import UvEnvironments
 from runyard.model.plan import EnvironmentSpec
 from runyard.run_folders import environments_root
 
-# Without TensorFlow beside it, it starts in a second instead of many and reads the logs of every framework.
+# Without TensorFlow installed it starts much faster, and still reads the logs of every framework.
 TENSORBOARD = EnvironmentSpec(
     python="3.11,3.12,3.13,3.10",
     exact_python=True,
@@ -14,11 +14,11 @@ TENSORBOARD = EnvironmentSpec(
 )
 
 
-def tensorboard_python(home: Path, variables: Mapping[str, str], say: Callable[[str], None]) -> Path:
-    """The interpreter of the one TensorBoard environment of this home; made on first use."""
-    return UvEnvironments(environments_root(home), variables).ensure(TENSORBOARD, say).python
+def tensorboard_python(home: Path, variables: Mapping[str, str], log: Callable[[str], None]) -> Path:
+    """Interpreter of the TensorBoard environment of this home; built on first use."""
+    return UvEnvironments(environments_root(home), variables).ensure(TENSORBOARD, log).python
 
 
-def tensorboard_command(home: Path, variables: Mapping[str, str], say: Callable[[str], None]) -> list[str]:
-    """What to start TensorBoard with; its own arguments follow."""
-    return [str(tensorboard_python(home, variables, say)), "-m", "tensorboard.main"]
+def tensorboard_command(home: Path, variables: Mapping[str, str], log: Callable[[str], None]) -> list[str]:
+    """Command that starts TensorBoard; append its arguments."""
+    return [str(tensorboard_python(home, variables, log)), "-m", "tensorboard.main"]

@@ -1,4 +1,4 @@
-"""What must be on a machine for packages to be compiled there."""
+"""Compilers, Open MPI and shared libraries of this machine that packages are built with."""
 
 import os
 import re
@@ -23,12 +23,12 @@ INSTALL_COMPILER = (
 
 
 def open_mpi_version(variables: Mapping[str, str], what: str) -> str:
-    """Major and minor of the Open MPI on the submitter's PATH. EnvironmentFailed says what to install for `what`."""
+    """Major and minor version of the Open MPI on the submitter's PATH. Raises EnvironmentFailed if there is none."""
     launcher = _find("mpirun", variables)
     if launcher is None:
         raise _lacking(f"{what} needs Open MPI, and there is no mpirun on PATH.", INSTALL_MPI)
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [launcher, "--version"],
             env={"PATH": variables.get("PATH", os.defpath)},
             capture_output=True,
@@ -39,15 +39,15 @@ def open_mpi_version(variables: Mapping[str, str], what: str) -> str:
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _lacking(f"{what} needs Open MPI, and {launcher} fails: {error}.", INSTALL_MPI) from error
-    found = re.search(r"Open MPI\) (\d+\.\d+)", told)
+    found = re.search(r"Open MPI\) (\d+\.\d+)", output)
     if found is None:
-        said = told.strip().partition("\n")[0] or "nothing"
-        raise _lacking(f"{what} needs Open MPI, and {launcher} is another one: {said!r}.", INSTALL_MPI)
+        first_line = output.strip().partition("\n")[0] or "nothing"
+        raise _lacking(f"{what} needs Open MPI, and {launcher} is another one: {first_line!r}.", INSTALL_MPI)
     return found.group(1)
 
 
 def require_compilers(what: str, interpreter: Interpreter, variables: Mapping[str, str], *, mpi: bool) -> None:
-    """EnvironmentFailed, saying what to install, where something that `what` is compiled with is missing."""
+    """Raise EnvironmentFailed, with what to install, if a compiler or header that `what` needs is missing."""
     if _find("g++", variables) is None:
         raise _lacking(f"{what} must be compiled, and there is no g++ on PATH.", INSTALL_COMPILER)
     if mpi and _find("mpicxx", variables) is None:
@@ -66,7 +66,7 @@ def _lacking(problem: str, hint: str) -> EnvironmentFailed:
 
 
 def compilers_at_once() -> int:
-    """As many as there are cores, but no more than fit into memory."""
+    """Number of compilers to run at once: one per core, limited by memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return max(1, min(len(os.sched_getaffinity(0)), int(memory / GIGABYTES_A_COMPILER)))
 

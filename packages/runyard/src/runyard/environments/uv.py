@@ -25,20 +25,19 @@ from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
 
 @dataclass(frozen=True)
 class MadeElsewhere:
-    """An environment that another machine has made: its Python and packages, and how to get what was compiled."""
+    """An environment that another machine has built: Python version, lock, and how to fetch its compiled wheels."""
 
     python: str
     lock: str
-    bring: Bring
+    fetch_wheel: Bring
 
 
 class UvEnvironments:
-    """Environments under one folder, made by uv; an `EnvironmentBuilder`.
+    """Virtual environments below one folder, built by uv or conda. Implements `EnvironmentBuilder`.
 
-    Safe to use from any number of processes. `variables` are the submitter's: PATH and HOME for finding
-    interpreters, proxies, certificates and package indexes for uv. `settings` are the workspace's, asked for when
-    something is built and never to find what is; then `addresses`: those with passwords, by what stands for them in
-    the spec.
+    Safe across processes. `variables` are the submitter's: PATH and HOME for finding interpreters, and proxies,
+    certificates and package indexes for uv. `settings` returns the workspace's settings and is called only to build;
+    `addresses`, called after it, returns URLs with passwords by the marked URLs that stand for them in the spec.
     """
 
     def __init__(
@@ -55,8 +54,8 @@ class UvEnvironments:
             return BuiltEnvironment("", Path(spec.python), "") if os.access(spec.python, os.X_OK) else None
         return self._folder(spec).find() or self._find_as_locked(spec)
 
-    def ensure(self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None = None) -> BuiltEnvironment:
-        """As the port has it; where another machine has made the environment already, the same is made from that."""
+    def ensure(self, spec: EnvironmentSpec, log: Say, prebuilt: MadeElsewhere | None = None) -> BuiltEnvironment:
+        """See `EnvironmentBuilder`; `prebuilt` is what another machine has built of the same spec."""
         found = self.find(spec)
         if found:
             return found
@@ -69,13 +68,13 @@ class UvEnvironments:
             )
         folder = self._folder(spec)
         try:
-            with locked(folder.builder_lock, lambda: say("Another run is building this environment; waiting.")) as held:
-                return folder.find() or self._make(folder, spec, say, held, elsewhere)
+            with locked(folder.builder_lock, lambda: log("Another run is building this environment; waiting.")) as held:
+                return folder.find() or self._make(folder, spec, log, held, prebuilt)
         except OSError as error:
             raise not_written(self._root, error) from error
 
     def lock_of(self, built: BuiltEnvironment) -> EnvironmentLock | None:
-        """What another machine can make the same environment from; None for an interpreter of the user's own."""
+        """The lock and wheels for another machine; None for an interpreter of the user's own."""
         folder = EnvironmentFolder(self._root, built.key)
         facts = folder.facts() if built.key else None
         if facts is None:
@@ -86,7 +85,7 @@ class UvEnvironments:
 
     @contextmanager
     def hold(self, built: BuiltEnvironment) -> Iterator[int | None]:
-        """Keep an environment from being pruned. EnvironmentFailed if that has happened already. As `Environments`."""
+        """See `LocalEnvironments.hold`."""
         if not built.key:
             yield None
             return
@@ -105,54 +104,54 @@ class UvEnvironments:
         return EnvironmentFolder(self._root, key_of(spec))
 
     def _find_as_locked(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
-        """The environment that was made without a lock and came to just the wished one."""
+        """An environment that was built without this lock and has the same packages."""
         found = self._folder(replace(spec, locked="")).find() if spec.locked else None
         return found if found and Lock.parse(found.lock).is_like(Lock.parse(spec.locked)) else None
 
     def _make(
-        self, folder: EnvironmentFolder, spec: EnvironmentSpec, say: Say, held: int, elsewhere: MadeElsewhere | None
+        self, folder: EnvironmentFolder, spec: EnvironmentSpec, log: Say, held: int, prebuilt: MadeElsewhere | None
     ) -> BuiltEnvironment:
         for note in spec.notes:
-            say(note)
-        python = Lock.parse(spec.locked).python_minor or (elsewhere.python if elsewhere else "")
+            log(note)
+        python = Lock.parse(spec.locked).python_minor or (prebuilt.python if prebuilt else "")
         sources = Sources(self._variables, self._settings())
-        spec = with_addresses(spec, self._addresses())  # its key is of the spec without passwords
+        spec = with_addresses(spec, self._addresses())  # the key was computed without passwords
         wanted = replace(spec, python=python, exact_python=True) if python else spec
         try:
-            return self._construct(folder, wanted, sources, say, held, elsewhere)
+            return self._construct(folder, wanted, sources, log, held, prebuilt)
         except EnvironmentFailed as failure:
             needed = failure.facts.get("needs_python")
             if python or not needed or not spec.python_instead:
                 raise
-            say(
+            log(
                 f"'{failure.facts['package']}' needs Python {needed}, and {spec.python} is the SDK's default: "
                 f"the submitter's {spec.python_instead} is taken."
             )
         instead = replace(spec, python=spec.python_instead, python_instead="")
-        return self._construct(folder, instead, sources, say, held, elsewhere)
+        return self._construct(folder, instead, sources, log, held, prebuilt)
 
     def _construct(
         self,
         folder: EnvironmentFolder,
         spec: EnvironmentSpec,
         sources: Sources,
-        say: Say,
+        log: Say,
         held: int,
-        elsewhere: MadeElsewhere | None,
+        prebuilt: MadeElsewhere | None,
     ) -> BuiltEnvironment:
-        given, bring = (Lock.parse(elsewhere.lock), elsewhere.bring) if elsewhere else (None, never)
-        tool = conda_for(spec, sources, say, elsewhere.lock if elsewhere else "")
+        given, fetch_wheel = (Lock.parse(prebuilt.lock), prebuilt.fetch_wheel) if prebuilt else (None, never)
+        tool = conda_for(spec, sources, log, prebuilt.lock if prebuilt else "")
         if tool:
-            return CondaConstruction(folder, spec, tool, sources, bring, held, say).make(given)
-        interpreter, note = obtain(spec, self._root / "interpreters.json", sources, say)
-        say(note or f"Python {interpreter} at {interpreter.path}.")
+            return CondaConstruction(folder, spec, tool, sources, fetch_wheel, held, log).make(given)
+        interpreter, note = obtain(spec, self._root / "interpreters.json", sources, log)
+        log(note or f"Python {interpreter} at {interpreter.path}.")
         construction = Construction(
             folder=folder,
             spec=spec,
             interpreter=interpreter,
             sources=sources,
-            bring=bring,
+            fetch_wheel=fetch_wheel,
             held=held,
-            say=say,
+            log=log,
         )
         return construction.make(given)

@@ -1,4 +1,4 @@
-"""Counters that hot paths bump. Nothing is rendered or read here; that happens at a scrape."""
+"""Counters that request handlers and the controller increment. Rendering happens at a scrape, elsewhere."""
 
 import threading
 from bisect import bisect_left
@@ -15,7 +15,7 @@ _MOST_ENDED = 10_000
 
 
 class Histogram:
-    """Counts of seconds below each bound, and their sum."""
+    """Counts of durations by upper bound, and their sum in seconds."""
 
     __slots__ = ("_bounds", "_counts", "sum")
 
@@ -27,7 +27,7 @@ class Histogram:
         self.sum += seconds
 
     def buckets(self) -> list[tuple[str, float]]:
-        """As Prometheus has them: each bound with the number at or below it."""
+        """Cumulative buckets, as Prometheus has them: each bound with the number at or below it."""
         below, found = 0, []
         for bound, count in zip([*map(str, self._bounds), "+Inf"], self._counts, strict=True):
             below += count
@@ -36,7 +36,7 @@ class Histogram:
 
 
 class RequestCounts:
-    """Answered requests by method, route template and status. Call `note` from one thread."""
+    """Answered requests by method, route template and status. Not thread-safe: call `note` from one thread."""
 
     def __init__(self) -> None:
         self._answers: Counter[tuple[str, str, int]] = Counter()
@@ -59,7 +59,7 @@ class RequestCounts:
 
 
 class RunCounts:
-    """What runs did since the service started. From any thread."""
+    """Ends, phases and logged points of runs since the service started. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class RunCounts:
             self.points += count
 
     def note_end(self, run: RunRecord) -> None:
-        """Its phases are read at the next scrape. Where none comes, the oldest of many thousands are forgotten."""
+        """Count the end of a run. Its phases are read at the next scrape; without one the oldest ends are dropped."""
         with self._lock:
             self.ended[run.status.value] += 1
             self._unread.append(run.id)
@@ -84,7 +84,7 @@ class RunCounts:
             return [self._unread.popleft() for _ in range(min(most, len(self._unread)))]
 
     def put_back(self, run_ids: Sequence[RunId]) -> None:
-        """Those that could not be read."""
+        """Return runs whose phases could not be read."""
         with self._lock:
             self._unread.extend(run_ids)
 

@@ -1,4 +1,4 @@
-"""Renders the figures for Prometheus. Imported at the first scrape."""
+"""Prometheus text format. Imported at the first scrape, because prometheus_client is slow to import."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from runyard.figures.figures import Figures
 
 _MOST_QUEUES, _MOST_WEB_SERVICES = 500, 500
-"""Users choose these names: no scrape holds more of them."""
+"""Limits of labels whose values users choose."""
 
 
-def exposed(figures: "Figures", requests: RequestCounts) -> bytes:
+def exposed(metrics: "Figures", requests: RequestCounts) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Scrape(figures, requests))
+    registry.register(_Scrape(metrics, requests))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
 
 
 class _Scrape(Collector):
-    def __init__(self, figures: "Figures", requests: RequestCounts) -> None:
-        self._figures, self._requests = figures, requests
+    def __init__(self, metrics: "Figures", requests: RequestCounts) -> None:
+        self._metrics, self._requests = metrics, requests
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -47,15 +47,15 @@ class _Scrape(Collector):
         for name, part in parts.items():
             try:
                 yield from list(part())
-            except Exception as problem:  # one part that fails must not cost the others
-                self._figures.failed(name, problem)
+            except Exception as problem:  # a part that fails must not hide the others
+                self._metrics.failed(name, problem)
         errors = Count("runyard_scrape_errors", "Parts that a scrape had to leave out.", labels=["part"])
         for name in parts:
-            errors.add_metric([name], self._figures.errors[name])
+            errors.add_metric([name], self._metrics.errors[name])
         yield errors
 
     def _info(self) -> Iterator[Metric]:
-        kind = "sqlite" if self._figures.database.is_sqlite else "postgresql"
+        kind = "sqlite" if self._metrics.database.is_sqlite else "postgresql"
         info = Gauge("runyard_info", "Always 1.", labels=["version", "wire", "database"])
         info.add_metric([VERSION, str(WIRE), kind], 1)
         yield info
@@ -72,52 +72,52 @@ class _Scrape(Collector):
         yield seconds
 
     def _database(self) -> Iterator[Metric]:
-        figures = self._figures
-        yield Gauge("runyard_database_ping_seconds", "One small question.", value=figures.ping_seconds())
-        yield Gauge("runyard_database_bytes", "Size of the database.", value=figures.database_bytes())
+        metrics = self._metrics
+        yield Gauge("runyard_database_ping_seconds", "One small question.", value=metrics.ping_seconds())
+        yield Gauge("runyard_database_bytes", "Size of the database.", value=metrics.database_bytes())
 
     def _runs(self) -> Iterator[Metric]:
-        figures = self._figures
-        yield Count("runyard_points_stored", "Points of metrics since the start.", value=figures.runs.points)
+        metrics = self._metrics
+        yield Count("runyard_points_stored", "Points of metrics since the start.", value=metrics.runs.points)
         ended = Count("runyard_runs_ended", "Ends of runs since the start.", labels=["state"])
         for status in ("Completed", "Failed", "Canceled"):
-            ended.add_metric([status], figures.runs.ended[status])
+            ended.add_metric([status], metrics.runs.ended[status])
         yield ended
-        told = figures.tally()
+        tally = metrics.tally()
         states = Gauge("runyard_runs", "Runs by state.", labels=["state"])
-        for status, count in told.by_status.items():
+        for status, count in tally.by_status.items():
             states.add_metric([status], count)
         yield states
-        labels, now = ["workspace", "compute"], figures.database.now()
+        labels, now = ["workspace", "compute"], metrics.database.now()
         length = Gauge("runyard_queue_length", "Runs that wait for a compute target.", labels=labels)
         oldest = Gauge("runyard_queue_oldest_seconds", "Since the first of them was submitted.", labels=labels)
-        for queue in told.queues[:_MOST_QUEUES]:
+        for queue in tally.queues[:_MOST_QUEUES]:
             length.add_metric([queue.workspace, queue.compute], queue.length)
             waited = max(0.0, (now - queue.oldest).total_seconds())
             oldest.add_metric([queue.workspace, queue.compute], waited)
-        if rest := told.queues[_MOST_QUEUES:]:
+        if rest := tally.queues[_MOST_QUEUES:]:
             length.add_metric(["", OTHER], sum(queue.length for queue in rest))
         yield length
         yield oldest
 
     def _phases(self) -> Iterator[Metric]:
-        self._figures.count_phases()
+        self._metrics.count_phases()
         phases = Histogram("runyard_run_phase_seconds", "How long ended runs were in a state.", labels=["phase"])
-        for phase, histogram in list(self._figures.runs.phases.items()):
+        for phase, histogram in list(self._metrics.runs.phases.items()):
             phases.add_metric([phase], histogram.buckets(), histogram.sum)
         yield phases
 
     def _disk(self) -> Iterator[Metric]:
-        free, whole = self._figures.disk_bytes()
+        free, whole = self._metrics.disk_bytes()
         yield Gauge("runyard_home_free_bytes", "Free on the disk of the home.", value=free)
         yield Gauge("runyard_home_size_bytes", "Size of the disk of the home.", value=whole)
 
     def _web_services(self) -> Iterator[Metric]:
-        told = self._figures.web_services()
-        if told is None:
+        services = self._metrics.web_services()
+        if services is None:
             yield Gauge("runyard_gateway_up", "Whether the gateway of web services answers.", value=0)
             return
-        if not told:
+        if not services:
             return
         yield Gauge("runyard_gateway_up", "Whether the gateway of web services answers.", value=1)
         labels = ["workspace", "service"]
@@ -125,7 +125,7 @@ class _Scrape(Collector):
         seconds = Histogram("runyard_web_service_seconds", "How long scoring took.", labels=labels)
         replicas = Gauge("runyard_web_service_replicas", "Replicas by state.", labels=[*labels, "state"])
         queued = Gauge("runyard_web_service_queued", "Requests that wait for a replica.", labels=labels)
-        for service in told[:_MOST_WEB_SERVICES]:
+        for service in services[:_MOST_WEB_SERVICES]:
             _add_service(service, requests, seconds, replicas, queued)
         yield from (requests, seconds, replicas, queued)
 

@@ -1,4 +1,4 @@
-"""Everything that a scrape shows, and how each part is read."""
+"""Metrics of the service for Prometheus, and its readiness for probes."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ from runyard.stores.database import Database
 from runyard.stores.tallies import Tally, ping, size_bytes, statuses_of, tally
 
 GatewayFigures = Callable[[], Sequence[JsonObject] | None]
-"""Of each web service; None while the gateway does not answer. Empty where there is none to answer for."""
+"""Counts of each web service; None while the gateway does not answer, empty without web services."""
 _KEEP_SECONDS, _LONGEST_SECONDS = 2.0, 3.0
 _ENDED_AT_ONCE = 2000
 _ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
@@ -27,12 +27,14 @@ log = logging.getLogger(__name__)
 
 
 class Figures:
+    """Values of a scrape. Each is read in a thread and kept for some seconds, so that scrapes cost little."""
+
     def __init__(self, database: Database, home: Path, runs: RunCounts, gateway: GatewayFigures, least: int) -> None:
-        """`least` is how many bytes of the disk must be free."""
+        """`least` is the number of free bytes below which the service is not ready."""
         self.database, self.home, self.runs = database, home, runs
         self.readiness = Readiness(database, home, least)
         self.errors: Counter[str] = Counter()
-        """Parts that a scrape had to leave out, by name."""
+        """Number of failures by part of the scrape."""
         self._tally = Reading(lambda: tally(database), _KEEP_SECONDS)
         self._ping = Reading(lambda: ping(database), _KEEP_SECONDS)
         self._size = Reading(lambda: size_bytes(database), _KEEP_SECONDS)
@@ -41,9 +43,9 @@ class Figures:
         self._scraping = threading.Lock()
 
     def scrape(self, who: Principal, requests: RequestCounts) -> bytes:
-        """The text for Prometheus. What cannot be read is left out and counted."""
+        """The Prometheus text. A part that cannot be read is left out and counted. Raises Forbidden."""
         require(who, Action.READ_FIGURES, SERVICE_ITSELF)
-        from runyard.figures.exposition import exposed  # the library is for those who scrape
+        from runyard.figures.exposition import exposed  # prometheus_client is slow to import
 
         with self._scraping:
             return exposed(self, requests)
@@ -61,15 +63,16 @@ class Figures:
         return self._gateway.get(_LONGEST_SECONDS)
 
     def disk_bytes(self) -> tuple[int, int]:
-        """Free for us, and in all."""
+        """(free, total) of the disk of the home."""
         disk = os.statvfs(self.home)
         return disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
 
     def count_phases(self) -> None:
-        """Of the runs that ended since the last scrape."""
+        """Count the phases of runs that ended since the last scrape."""
         self._phases.get(_LONGEST_SECONDS)
 
     def failed(self, part: str, problem: Exception) -> None:
+        """Count a part that was left out; only its first failure is logged."""
         self.errors[part] += 1
         if self.errors[part] == 1:
             log.warning("A scrape left out %s: %s: %s", part, type(problem).__name__, problem)

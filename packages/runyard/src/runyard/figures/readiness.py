@@ -1,5 +1,3 @@
-"""Whether the service can do its work, in one word for probes that show no token."""
-
 import asyncio
 import os
 from pathlib import Path
@@ -14,20 +12,20 @@ _KEEP_SECONDS, _LONGEST_SECONDS = 1.0, 3.0
 
 
 class Readiness:
-    """Asks the database and the disk at most once a second, however many ask."""
+    """Whether the service can work. Reads database and disk at most once a second, however many probes come."""
 
     def __init__(self, database: Database, home: Path, least_free_bytes: int) -> None:
         self._home, self._least = home, least_free_bytes
         self._ping = Reading(lambda: ping(database), _KEEP_SECONDS)
 
     async def why_not(self) -> str:
-        """What the service lacks; "" when it is ready."""
+        """Reason why the service is not ready; "" when it is."""
         try:
             answer = asyncio.wrap_future(self._ping.ask())
             await asyncio.wait_for(asyncio.shield(answer), _LONGEST_SECONDS)
         except StandingBy:
             return STANDING_BY
-        except Exception:  # whatever a driver raises, and an answer that does not come
+        except Exception:  # any error of the driver, or a timeout
             return DATABASE
         return DISK if self._is_full() else ""
 

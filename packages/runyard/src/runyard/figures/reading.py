@@ -1,5 +1,3 @@
-"""Values that may take long to read, as of a database that is away."""
-
 import threading
 import time
 from collections.abc import Callable
@@ -11,8 +9,8 @@ _SHARE = 20
 
 
 class Reading(Generic[T]):
-    """Reads a value in a thread of its own, one at a time. A value is kept for `keep_seconds`, and for 20 times as long
-    as it took to read, so that asking often costs little."""
+    """Reads a value in a thread, one read at a time, and keeps it for `keep_seconds` and at least 20 times as long as
+    the read took. A database that hangs thus blocks no caller beyond its timeout."""
 
     def __init__(self, read: Callable[[], T], keep_seconds: float) -> None:
         self._read, self._keep_seconds = read, keep_seconds
@@ -21,7 +19,7 @@ class Reading(Generic[T]):
         self._good_until = 0.0
 
     def ask(self) -> Future[T]:
-        """The kept value, or the one that is being read."""
+        """Future of the kept value, or of the read in progress."""
         with self._lock:
             last = self._last
             if last is None or (last.done() and time.monotonic() >= self._good_until):
@@ -30,7 +28,7 @@ class Reading(Generic[T]):
             return last
 
     def get(self, seconds: float) -> T:
-        """Raises TimeoutError after so long, and what reading raised."""
+        """Wait for the value. Raises TimeoutError, or what the read raised."""
         return self.ask().result(seconds)
 
     def _work(self, future: "Future[T]") -> None:

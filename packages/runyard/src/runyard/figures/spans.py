@@ -1,4 +1,4 @@
-"""A run as an OpenTelemetry trace. Imported once a run has ended and an endpoint is set."""
+"""OpenTelemetry trace of a run. Imported when the first run ends and an endpoint is set."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ SERVICE = "runyard"
 
 
 class SpanSender:
-    """Endpoint, headers, certificate and time-out are OpenTelemetry's own variables. Use it from one thread."""
+    """Exports traces; configured by OpenTelemetry's environment variables. Not thread-safe."""
 
     def __init__(self) -> None:
         named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": SERVICE}
@@ -34,10 +34,10 @@ class SpanSender:
         provider.add_span_processor(self._made)
         self._tracer = provider.get_tracer(SERVICE, VERSION)
         self._exporter = OTLPSpanExporter()
-        logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)  # losses are told by TraceExport
+        logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)  # TraceExport logs losses
 
     def send(self, run: RunRecord, events: Sequence[RunEvent]) -> bool:
-        """Whether the endpoint took it."""
+        """Export the trace of a run. False where the endpoint refuses it or does not answer."""
         self._ids.trace_id = trace_id(run.id)
         self._trace(run, [event for event in events if event.kind == "status"])
         spans = self._made.take()
@@ -57,7 +57,7 @@ class SpanSender:
 
 
 def trace_id(run_id: str) -> int:
-    """Known from the run's id, so that whoever has the one finds the other."""
+    """Trace id derived from the run id, so that one leads to the other."""
     return int(sha256(run_id.encode()).hexdigest()[:32], 16)
 
 
@@ -73,7 +73,7 @@ def _attributes(run: RunRecord) -> dict[str, str]:
 
 
 def _error_code(run: RunRecord) -> str:
-    """Not the message, which may quote what the script printed."""
+    """Code of the error; never the message, which may quote the script's output."""
     error = (run.error or {}).get("error")
     return str(error.get("code", "")) if isinstance(error, dict) else ""
 
@@ -90,7 +90,7 @@ class _Ids(RandomIdGenerator):
 
 
 class _Collected(SpanProcessor):
-    """Spans of one trace, to be sent in one request."""
+    """Collects the spans of one trace, to export them in one request."""
 
     def __init__(self) -> None:
         self._ended: list[ReadableSpan] = []

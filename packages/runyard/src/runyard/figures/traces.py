@@ -1,4 +1,4 @@
-"""OpenTelemetry: each run's end exports a trace of its phases, where the service has an OTLP endpoint."""
+"""Exports a trace of its phases when a run ends, where an OTLP endpoint is configured."""
 
 import logging
 import queue
@@ -26,8 +26,8 @@ def has_endpoint(variables: Mapping[str, str]) -> bool:
 
 
 class TraceExport:
-    """Sends from a thread of its own. No run waits for it: what does not fit its queue, or cannot be sent, is lost and
-    counted."""
+    """Exports traces from its own thread, so that no run waits. A trace that does not fit the queue, or cannot be
+    sent, is lost and counted."""
 
     def __init__(self, runs: RunStore) -> None:
         self._runs = runs
@@ -37,7 +37,7 @@ class TraceExport:
         self.lost = 0
 
     def note_end(self, run: RunRecord) -> None:
-        """From any thread."""
+        """Queue the trace of an ended run. Thread-safe."""
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="traces", daemon=True)
@@ -48,7 +48,7 @@ class TraceExport:
             self._lose("the queue is full")
 
     def close(self) -> None:
-        """Sends what waits, for some seconds at most."""
+        """Send the queued traces, for some seconds at most."""
         if self._thread is None:
             return
         try:
@@ -67,22 +67,22 @@ class TraceExport:
                     self._lose("the endpoint does not answer or refuses them")
             except RunyardError as problem:
                 self._lose(str(problem))
-            except Exception as problem:  # this thread must live on
+            except Exception as problem:  # the thread must survive
                 self._lose(f"{type(problem).__name__}: {problem}")
 
     def _lose(self, why: str) -> None:
         self.lost += 1
-        if self.lost & (self.lost - 1) == 0:  # the first, the second, the fourth and so on
+        if self.lost & (self.lost - 1) == 0:  # log the 1st, 2nd, 4th, 8th loss and so on
             log.warning("%d traces of runs are lost so far, the last since %s.", self.lost, why)
 
 
 def _sender() -> "SpanSender | None":
     try:
-        from runyard.figures.spans import SpanSender  # the packages are for those who have an endpoint
+        from runyard.figures.spans import SpanSender  # optional packages, slow to import
 
         return SpanSender()
     except ImportError as missing:
         log.warning("Traces of runs are not sent: %s. Run: pip install 'runyard[otel]'", missing)
-    except Exception as problem:  # a variable of OpenTelemetry that it does not understand
+    except Exception as problem:  # an invalid OpenTelemetry variable
         log.warning("Traces of runs are not sent: %s: %s", type(problem).__name__, problem)
     return None

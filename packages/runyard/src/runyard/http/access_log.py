@@ -1,4 +1,4 @@
-"""The access log: one line for each answered request, and the id by which log lines of a request are found."""
+"""Access log: one JSON line per answered request, and the request id that all log lines of a request carry."""
 
 import itertools
 import re
@@ -18,28 +18,28 @@ from runyard.process_logs.rotating_file import RotatingFile
 COMPONENT = "access"
 NO_ROUTE = "-"
 CLIENT_WENT = 499
-"""The status of a request whose client went before it had an answer."""
+"""Status of a request whose client disconnected before the answer was sent."""
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _GATHER_SECONDS = 0.2
 
 
 class Answered(NamedTuple):
-    """Of a request nothing but this is kept: no address, header, query or body, which may hold secrets."""
+    """Facts of one answered request. No address, header, query or body is kept: they may hold secrets."""
 
     at: float
     method: str
     route: str
-    """The template of the route, as in /api/v1/runs/{run_id}."""
+    """Route template, such as /api/v1/runs/{run_id}."""
     status: int
     milliseconds: float
     caller: str
-    """owner, run or node by the token; "-" for a request that showed none."""
+    """Role of the token: owner, run or node; "-" without a token."""
     request_id: str
     run: str | None
 
 
 class Request:
-    """The request that is being answered, for log lines; see `process_logs.lines.RequestFacts`."""
+    """The current request, as log lines name it; implements `process_logs.lines.RequestFacts`."""
 
     __slots__ = ("_scope", "request_id")
 
@@ -54,8 +54,10 @@ class Request:
 
 
 class RequestIds:
-    """Middleware: gives every request an id, or keeps the one in its X-Request-Id, returns it in that header and
-    tells `answered` of each request once it is over."""
+    """Middleware that gives every request an id, or takes it from X-Request-Id, and returns it in that header.
+
+    Calls `answered` once per request, after the last byte was sent or the client has disconnected.
+    """
 
     def __init__(self, app: ASGIApp, answered: Callable[[Answered], None]) -> None:
         self._app, self._answered = app, answered
@@ -100,12 +102,14 @@ class RequestIds:
 
 
 class AccessLog:
-    """Writes lines from a thread of its own, a few times a second, so that no request waits for the disk. A kill
-    loses the last of them."""
+    """Writes lines from its own thread, a few times a second, so that no request waits for the disk.
+
+    A process that is killed loses the lines of the last moment.
+    """
 
     def __init__(self, file: RotatingFile, *, errors_only: bool = False) -> None:
         self._file, self._errors_only = file, errors_only
-        self._waiting: deque[Answered] = deque(maxlen=100_000)  # a disk that hangs must not fill the memory
+        self._waiting: deque[Answered] = deque(maxlen=100_000)  # bounds memory while the disk hangs
         self._has_some, self._is_closed = threading.Event(), False
         self._thread: threading.Thread | None = None
 
@@ -120,7 +124,7 @@ class AccessLog:
                 self._thread.start()
 
     def close(self) -> None:
-        """Write what is waiting, and no more after that."""
+        """Write the queued lines and stop; later lines are dropped."""
         self._is_closed = True
         self._has_some.set()
         if self._thread is not None:

@@ -16,8 +16,11 @@ _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_S
 
 
 def to_json(value: Any) -> bytes:
-    """Dataclasses become objects, times end in Z. Never fails on what a script wrote: a file name that is no text is
-    shown with escapes, an integer beyond 64 bits as a float or text, what is nested beyond all measure as dots."""
+    """Encode as JSON. Dataclasses become objects; times are UTC and end in Z.
+
+    Never fails on a value that a script wrote: invalid UTF-8 is escaped, an integer beyond 64 bits becomes a float or
+    text, and nesting beyond the limit becomes "...".
+    """
     try:
         return orjson.dumps(value, default=_plain, option=_OPTIONS)
     except TypeError:
@@ -43,7 +46,7 @@ class Bytes(Response):
 def file_answer(
     content: Content, name: str = "", *, headers: Mapping[str, str] | None = None, range: str | None = None
 ) -> Response:
-    """Never shown by a browser as a page of ours: the bytes may be anything. `range` is the header of that name."""
+    """Response with the bytes of a file. Headers keep browsers from rendering it. `range` is the Range header."""
     safe = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox", **(headers or {})}
     if name:
         safe["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(name.rpartition('/')[2], safe='')}"
@@ -57,7 +60,7 @@ def file_answer(
 
 
 def head_answer(size: int | None, etag: str) -> Response:
-    """What a GET would say before the bytes; no length where nobody knows it."""
+    """Response to HEAD. Without Content-Length where the size is unknown."""
     answer = Bytes(headers=_marks(etag) | {"Accept-Ranges": "bytes"})
     if size is None:
         del answer.headers["Content-Length"]
@@ -77,14 +80,14 @@ def _part_answer(content: Content, part: Part, headers: dict[str, str], range: s
         headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{content.size}"
     status = 206 if asked else 200
     pieces = part(start, length)
-    if length <= SENT_AT_ONCE_BYTES:  # read before the answer begins, so that a failure can still be told
+    if length <= SENT_AT_ONCE_BYTES:  # read first, so that a failure can still become an error response
         return Bytes(b"".join(pieces), status_code=status, headers=headers)
     headers["Content-Length"] = str(length)
     return StreamingResponse(pieces, status, media_type="application/octet-stream", headers=headers)
 
 
 def _marks(etag: str) -> dict[str, str]:
-    """The store's own mark of these bytes, as a header can carry it."""
+    """ETag header from the store's etag; empty where a header cannot carry it."""
     clean = etag.strip('"')
     return {"ETag": f'"{clean}"'} if clean.isascii() and clean.isprintable() and clean and '"' not in clean else {}
 

@@ -22,13 +22,10 @@ from runyard.http.routes import (
     blobs,
     builds,
     datasets,
-    datastore_files,
     datastores,
     endpoint_versions,
-    figures,
     history,
     model_lineage,
-    moving,
     package_settings,
     packaging,
     page,
@@ -39,6 +36,9 @@ from runyard.http.routes import (
     web_services,
     workspaces,
 )
+from runyard.http.routes.datastore_files import routes as file_routes
+from runyard.http.routes.figures import routes as probe_routes
+from runyard.http.routes.moving import routes as transfer_routes
 from runyard.http.routing import Routes, read_bodies
 from runyard.listen_settings import is_named
 from runyard.process_logs.setup import open_log
@@ -47,7 +47,7 @@ from runyard.version import API, VERSION, WIRE
 
 PREFIX = f"/api/v{WIRE}"
 _HOST = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,255})|\[(?P<address>[0-9A-Fa-f:.]{2,64})\])(?::[0-9]{1,5})?")
-# Routes are tried in turn: first those that every run asks many times.
+# Starlette matches routes in order: those that every run calls often come first.
 ROUTERS: Sequence[Routes] = (
     attempts.routes,
     history.routes,
@@ -57,7 +57,7 @@ ROUTERS: Sequence[Routes] = (
     workspaces.routes,
     blobs.routes,
     datasets.routes,
-    datastore_files.routes,
+    file_routes,
     datastores.routes,
     assets.routes,
     web_services.routes,
@@ -67,13 +67,13 @@ ROUTERS: Sequence[Routes] = (
     secrets.routes,
     builds.routes,
     package_settings.routes,
-    moving.routes,
+    transfer_routes,
 )
-AT_ROOT: Sequence[Routes] = (page.routes, figures.routes)
+AT_ROOT: Sequence[Routes] = (page.routes, probe_routes)
 _DATA_REQUESTS = Places(at_once=64, of_a_run=32)
-"""Requests that go to datastores and web addresses, which may be silent for long."""
-_OF_DATA = (datasets.routes, datastore_files.routes, datastores.routes)
-# Bodies hold secrets and users' code: no tracer that happens to be installed gets to see them.
+"""Threads of requests to datastores and web addresses, which may be slow to answer."""
+_OF_DATA = (datasets.routes, file_routes, datastores.routes)
+# Bodies hold secrets and users' code: keep them from any tracer that happens to be installed.
 NO_TELEMETRY: Any = {
     "tracing": False,
     "metrics": False,
@@ -86,7 +86,7 @@ NO_TELEMETRY: Any = {
 def build_app(
     services: Services, settings: Settings, *, base_url: str, shares_files: bool, stop: Callable[[], None]
 ) -> FastAPI:
-    """The whole HTTP edge. `stop` is called by POST /shutdown and must return at once."""
+    """Build the application with all routes and middleware. POST /shutdown calls `stop`, which must not block."""
     app = FastAPI(
         title="Runyard", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None, telemetry=NO_TELEMETRY
     )
@@ -122,13 +122,13 @@ def _noting(access_log: AccessLog, counts: RequestCounts) -> Callable[[Answered]
 
 
 def _add_routes(app: FastAPI, routes: Routes, prefix: str, *, identifies: bool) -> None:
-    """Add routes one by one: a router that is included whole is a price on every request. Where `identifies` is False
-    they tell the caller themselves."""
+    """Add routes one by one, because an included router costs time on every request. With `identifies`, each
+    authenticates its caller before it runs; otherwise the endpoint does that itself."""
     for declared in routes.all:
         read_bodies(declared.endpoint)
         first: list[params.Depends] = []
         if identifies:
-            assert declared.action is not None, f"{declared.method} {declared.path} says not what it is for."
+            assert declared.action is not None, f"{declared.method} {declared.path} names no action."
             first.append(Depends(caller_for(declared.action)))
         waits = routes in _OF_DATA and not iscoroutinefunction(declared.endpoint)
         app.router.add_api_route(
@@ -148,8 +148,8 @@ _VERSIONS = (
 
 
 class Doorkeeper:
-    """Names its versions in every answer, refuses host names that a web page elsewhere could have pointed here,
-    and turns what nobody expected into an answer."""
+    """Middleware that refuses unknown Host headers (DNS rebinding), adds the version headers to every response, and
+    turns an unexpected exception into an error response."""
 
     def __init__(self, app: ASGIApp, allowed_hosts: frozenset[str]) -> None:
         self._app, self._allowed = app, allowed_hosts
@@ -171,7 +171,7 @@ class Doorkeeper:
             return
         try:
             await self._app(scope, receive, marked)
-        except Exception as problem:  # the last place before the connection: the client must get an answer
+        except Exception as problem:  # outermost handler: the client must get a response
             answer = failures.unexpected(scope["method"], problem)
             if not began:
                 await answer(scope, receive, marked)
@@ -185,7 +185,7 @@ class Doorkeeper:
         return None
 
     def _knows(self, name: str, server: tuple[str, int | None] | None) -> bool:
-        """A name that is allowed, or the very address that was connected to, which no page elsewhere can claim."""
+        """Whether the name is allowed. The address that the client connected to always is: no DNS name can claim it."""
         if name in self._allowed or (server and name == server[0].removeprefix("::ffff:")):
             return True
         return any(is_named(name, allowed) for allowed in self._wildcards)

@@ -1,4 +1,4 @@
-"""Request bodies: bounded when they are taken into memory, in pieces when they are not."""
+"""Request bodies: read into memory up to a limit, or streamed to a worker thread."""
 
 import asyncio
 import json
@@ -18,23 +18,24 @@ from runyard.http.places import Places, Slots
 
 PIECE_BYTES = 1024 * 1024
 SENDERS_AT_ONCE = 64
-"""Of the owner, and as many of all runs together."""
+"""Uploads at once of the owner, and as many of all runs together."""
 SENDERS_OF_A_RUN = 16
 _SENDERS = Places(SENDERS_AT_ONCE, SENDERS_OF_A_RUN)
 LEAST_BYTES_PER_SECOND = 1024
 PATIENCE_SECONDS = 60.0
-"""How long a sender may be slower than that: one that was stopped for a moment goes on."""
+"""How long a sender may be slower than that before it is refused: a short pause does no harm."""
 PATIENCE_WHEN_WANTED_SECONDS = 5.0
-"""How long a silent one keeps its place while others wait for one."""
+"""How long a silent sender keeps its thread while others wait for one."""
 DEEPEST = 254
-"""How deep orjson writes."""
+"""Nesting that orjson can encode."""
 MOST_NAMED = 20
-"""Fields that a refusal lists."""
+"""Invalid fields that an error lists at most."""
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
 async def raw_body(request: Request) -> bytes:
+    """Dependency: the whole body. Raises TooLarge above the limit of the settings, and TooSlow."""
     limit = int(request.app.state.settings.json_max_bytes)
     _refuse_above(int(request.headers.get("content-length") or 0), limit)
     pieces, total = [], 0
@@ -46,7 +47,7 @@ async def raw_body(request: Request) -> bytes:
 
 
 def reader_of(model: type[M]) -> Callable[[Request], Awaitable[M]]:
-    """A dependency: the body as that model. InvalidArgument names the field that is not as it must be."""
+    """Dependency: the body as this model. Raises InvalidArgument that names the invalid field."""
 
     async def read(request: Request) -> M:
         given = await json_body(request)
@@ -59,7 +60,7 @@ def reader_of(model: type[M]) -> Callable[[Request], Awaitable[M]]:
 
 
 def reader_by(parse: Callable[[dict[str, Any]], T]) -> Callable[[Request], Awaitable[T]]:
-    """A dependency: the body as `parse` reads and checks it."""
+    """Dependency: the body as `parse` reads and checks it."""
 
     async def read(request: Request) -> T:
         return parse(await json_body(request))
@@ -68,11 +69,11 @@ def reader_by(parse: Callable[[dict[str, Any]], T]) -> Callable[[Request], Await
 
 
 def not_as_expected(problems: Sequence[Any]) -> InvalidArgument:
-    """From what pydantic found: the path of the first field in words, and all paths as a fact."""
-    said = [(".".join(str(part) for part in one["loc"]), _in_words(one)) for one in problems[:MOST_NAMED]]
-    where, why = said[0]
+    """InvalidArgument from pydantic's errors: the message names the first field, the facts list all."""
+    found = [(".".join(str(part) for part in one["loc"]), _in_words(one)) for one in problems[:MOST_NAMED]]
+    where, why = found[0]
     return InvalidArgument(
-        f"{where}: {why}." if where else f"{why}.", fields=[{"path": path, "problem": why} for path, why in said]
+        f"{where}: {why}." if where else f"{why}.", fields=[{"path": path, "problem": why} for path, why in found]
     )
 
 
@@ -85,14 +86,14 @@ _WORDS = {
     "dict_type": "must be an object",
     "model_type": "must be an object",
 }
-"""What pydantic says in the words of Python, in those of JSON."""
+"""Messages by pydantic's error type, in terms of JSON instead of Python."""
 
 
 def _in_words(problem: Any) -> str:
     if problem["type"] == "missing":
         return "is missing"
-    said = problem["msg"].removeprefix("Value error, ").rstrip(".").replace("Input should be", "must be")
-    text = _WORDS.get(problem["type"], said)
+    message = problem["msg"].removeprefix("Value error, ").rstrip(".").replace("Input should be", "must be")
+    text = _WORDS.get(problem["type"], message)
     shown = ascii(problem.get("input"))
     return f"{text}, got {shown if len(shown) <= 80 else shown[:77] + '...'}"
 
@@ -110,7 +111,7 @@ async def json_body(request: Request) -> dict[str, Any]:
 
 
 def _not_json(data: bytes, problem: orjson.JSONDecodeError) -> InvalidArgument:
-    """Of a number that is too large for everything, its path: it is JSON, and somebody gave it for a field."""
+    """The error for a body that orjson refuses. Valid JSON with a number beyond all range is named by its path."""
     try:
         where = _path_of_huge_number(json.loads(data))
     except (ValueError, RecursionError):
@@ -129,8 +130,8 @@ def _path_of_huge_number(value: Any, path: tuple[str, ...] = ()) -> str | None:
 
 
 async def body_pieces(request: Request) -> Iterator[bytes]:
-    """The body as it comes in, for work given to `take_in` that writes it to the disk. AttemptOver at its end for a
-    node that was given up while it sent."""
+    """Dependency: the body in pieces, for work given to `take_in`. Iterating raises AttemptOver at the end where the
+    caller's attempt ended during the upload."""
     slots = request.state.sender_slots = _SENDERS.of(request.state.caller)
     stream = _gathered(_paced(request, slots))
 
@@ -143,15 +144,15 @@ async def body_pieces(request: Request) -> Iterator[bytes]:
 
 
 async def take_in(request: Request, work: Callable[[], T]) -> T:
-    """Do the work with the request's BodyPieces in a thread of those kept for bodies: senders hold up their own kind
-    alone, those of one run no other's, and a silent one not even those."""
+    """Run work that reads the request's BodyPieces in a thread reserved for uploads, so that slow senders delay only
+    other uploads, and those of one run no other run's."""
     slots: Slots = request.state.sender_slots
     return await slots.run(work)
 
 
 async def _paced(request: Request, slots: Slots | None = None) -> AsyncIterator[bytes]:
-    """The body as it comes. TooSlow where it comes too slowly for long, or not at all while others wait for its place.
-    Only the time that the sender takes counts, not ours."""
+    """Pieces of the body as they arrive. Raises TooSlow for a sender that is slow for too long, or silent while others
+    wait for its thread. Only the sender's time counts, not ours."""
     taken, size, has_more = 0.0, 0, True
     while has_more:
         waits_since, message = time.monotonic(), None
@@ -160,7 +161,7 @@ async def _paced(request: Request, slots: Slots | None = None) -> AsyncIterator[
                 async with asyncio.timeout(PATIENCE_WHEN_WANTED_SECONDS):
                     message = await request.receive()
             except TimeoutError:
-                if (slots is not None and slots.are_wanted) or _is_slow(taken + time.monotonic() - waits_since, size):
+                if (slots is not None and slots.has_waiters) or _is_slow(taken + time.monotonic() - waits_since, size):
                     raise _too_slow() from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
@@ -181,7 +182,7 @@ def _too_slow() -> TooSlow:
 
 
 async def _gathered(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Larger pieces, since each costs a change of threads."""
+    """Join small pieces, because each costs a thread switch."""
     waiting: list[bytes] = []
     size = 0
     async for piece in stream:
@@ -200,11 +201,11 @@ def _refuse_above(size: int, limit: int) -> None:
 
 
 def _refuse_deep(data: bytes, body: Any) -> None:
-    """What works on a body walks through it, and a deep one would be more than the interpreter's stack holds."""
+    """Refuse deep nesting: code that walks the body would overflow the interpreter's stack."""
     if data.count(b"[") + data.count(b"{") <= DEEPEST:
         return
     try:
-        orjson.dumps(body)  # it goes so deep and no deeper, and takes a moment
+        orjson.dumps(body)  # fails at exactly this depth, and is quick
     except orjson.JSONEncodeError:
         raise InvalidArgument(f"The body is nested more than {DEEPEST} deep.", hint="Send it flatter.") from None
 

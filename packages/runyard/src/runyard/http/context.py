@@ -53,7 +53,7 @@ from runyard.services.workspaces import Workspaces
 
 @dataclass(frozen=True)
 class Services:
-    """Everything a route may call."""
+    """The use cases that routes may call."""
 
     workspaces: Workspaces
     submissions: Submissions
@@ -88,7 +88,7 @@ class Services:
     endpoints: Endpoints
     service_records: ServiceRecords
     service_keys: ServiceKeys
-    service_keeper: ServiceKeeper
+    service_reconciler: ServiceKeeper
     model_lineages: ModelLineages
     packages: Packages
     profiles: Profiles
@@ -101,7 +101,7 @@ class Services:
     tokens: Tokens
     access: Access
     notifier: Notifier
-    figures: Figures
+    server_metrics: Figures
 
 
 async def services_of(request: Request) -> Services:

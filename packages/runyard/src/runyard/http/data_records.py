@@ -1,5 +1,3 @@
-"""What a node is told of the data of its run, as `data_to_json` writes it: declared for the OpenAPI."""
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +17,7 @@ class DatasetWire:
     """What is other than when its version was made."""
 
 
+# Written by `data_to_json`; declared here for the OpenAPI.
 @dataclass(frozen=True)
 class DataWire:
     datasets: Mapping[str, DatasetWire]

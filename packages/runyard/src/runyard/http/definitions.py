@@ -1,5 +1,3 @@
-"""What deployments, packages and profiles say of the workers that they need."""
-
 from typing import Any
 
 from pydantic import Field

@@ -1,4 +1,4 @@
-"""The one place where an exception becomes an answer."""
+"""Exception handlers: the one place where an exception becomes an error response."""
 
 import errno
 import logging
@@ -33,7 +33,7 @@ def answer(error: RunyardError) -> Response:
 
 
 def unexpected(method: str, error: Exception) -> Response:
-    """Writes it to the log, which may name files, and tells the client its kind alone."""
+    """Log the exception, and tell the client only its class: the message may hold paths."""
     log.error("%s failed", method, exc_info=error)
     if isinstance(error, DatabaseError) and is_damage(error):
         hint = "Run `runyard check` on its machine: it names what is damaged, and --repair saves what can be read."
@@ -77,8 +77,8 @@ def _no_route(request: Request) -> RunyardError:
     else:
         hint = "The service is newer than the client: pip install --upgrade runyard-sdk."
     asked = f"{request.method} {request.url.path[:200]}"
-    said = f"There is no such route: {asked}. The client is {client}, API {api or 1}; the service is Runyard {VERSION}"
-    return NotFound(f"{said}, API {API}.", hint=hint, no_route=True)
+    text = f"There is no such route: {asked}. The client is {client}, API {api or 1}; the service is Runyard {VERSION}"
+    return NotFound(f"{text}, API {API}.", hint=hint, no_route=True)
 
 
 async def _from_the_disk(request: Request, error: Exception) -> Response:
@@ -89,5 +89,5 @@ async def _from_the_disk(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    """Nobody reads it; what was half sent has been dropped."""
+    """The client is gone and reads no response; a half-sent body has been dropped."""
     return answer(InvalidArgument("The connection ended before the body did."))

@@ -1,5 +1,3 @@
-"""The texts below the fields of models, for the OpenAPI."""
-
 import ast
 import inspect
 import textwrap
@@ -12,21 +10,22 @@ from typing_extensions import is_typeddict
 
 
 def add_notes(schemas: dict[str, Any], roots: Iterable[Any]) -> None:
-    """Describe the fields of these schemas by what stands below them in the models that `roots` lead to."""
+    """Add to these schemas the docstrings that stand below fields in the models reachable from `roots`."""
     known: dict[str, list[type]] = {}
     for model in _models(roots):
         known.setdefault(model.__name__, []).append(model)
     for name, models in known.items():
         for model in models:
-            # As pydantic names models of one name.
+            # How pydantic names models that share a class name.
             long = f"{model.__module__}.{model.__qualname__}".replace(".", "__")
-            told = schemas.get(name if len(models) == 1 else long, {})
+            schema = schemas.get(name if len(models) == 1 else long, {})
             for field, text in notes_of(model).items():
-                if field in told.get("properties", {}):
-                    told["properties"][field].setdefault("description", text)
+                if field in schema.get("properties", {}):
+                    schema["properties"][field].setdefault("description", text)
 
 
 def notes_of(model: type) -> dict[str, str]:
+    """Docstrings by field, inherited ones included."""
     found: dict[str, str] = {}
     for one in reversed(_lineage(model)):
         if one.__module__.startswith("runyard"):
@@ -35,7 +34,7 @@ def notes_of(model: type) -> dict[str, str]:
 
 
 def _lineage(model: type) -> list[type]:
-    """The class and those that it extends; a TypedDict tells them apart from its own."""
+    """The class and its bases; a TypedDict has them in `__orig_bases__` and not in its MRO."""
     if not is_typeddict(model):
         return list(model.__mro__)
     above = [one for one in getattr(model, "__orig_bases__", ()) if is_typeddict(one)]
@@ -52,7 +51,7 @@ def _own_notes(model: type) -> Iterator[tuple[str, str]]:
 
 
 def _models(roots: Iterable[Any]) -> list[type]:
-    """Each once, those that fields name included."""
+    """All models reachable from the roots, each once."""
     found: dict[type, None] = {}
     waiting = list(roots)
     while waiting:

@@ -1,4 +1,4 @@
-"""What bodies are made of: the base of their models, and the types that several of them have."""
+"""Base class and shared field types of request bodies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,18 +10,18 @@ from pydantic_core import CoreSchema
 from runyard.model.files import FileEntry
 
 MOST = 10**18 - 1
-"""What files and databases can count to."""
+"""Largest integer that files and databases hold."""
 
 
 class Body(BaseModel):
-    """A JSON object. Types are taken as they are, never converted; fields that we do not know are left alone: a newer
-    client may send them. The checks are made at the first request, since the service must start quickly."""
+    """Base model of JSON bodies. Types are never converted. Unknown fields are ignored: a newer client may send them.
+    Validators are built at the first request, so that the service starts quickly."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Report the first wrong item of a list only: a million of them would be a gigabyte of errors."""
+        """Report only the first invalid item of a list: a million of them would be a gigabyte of errors."""
         schema = handler(source)
         _fail_fast(schema)
         return schema
@@ -39,7 +39,7 @@ def _fail_fast(schema: Any) -> None:
 
 
 def _texts(given: Any) -> Any:
-    """Numbers and truth values are written out, nulls left out."""
+    """Turn numbers and booleans into text, and drop nulls."""
     if not isinstance(given, dict):
         return {} if given is None else given
     return _first_wrong(given) or {key: _text(value) for key, value in given.items() if value is not None}
@@ -52,7 +52,7 @@ def _changed_texts(given: Any) -> Any:
 
 
 def _first_wrong(given: dict[str, Any]) -> dict[str, Any]:
-    """The first that is no text and no number, for the model to refuse: of a million it would tell each."""
+    """The first entry that cannot become text, alone: the model would report each of a million."""
     return next(({key: value} for key, value in given.items() if isinstance(value, (dict, list))), {})
 
 
@@ -61,7 +61,7 @@ def _object(given: Any) -> Any:
 
 
 def as_tuple(row: Any) -> Any:
-    """For rows, which JSON has as lists."""
+    """Turn a JSON list into a tuple, for fields that hold rows."""
     return tuple(row) if isinstance(row, list) else row
 
 
@@ -85,9 +85,9 @@ def _is_count(value: Any) -> bool:
 Texts = Annotated[dict[str, str], BeforeValidator(_texts)]
 """An object of strings."""
 ChangedTexts = Annotated[dict[str, str | None], BeforeValidator(_changed_texts)]
-"""The same; a null removes."""
+"""The same for changes; a null removes the entry."""
 Object = Annotated[dict[str, Any], BeforeValidator(_object)]
-"""What a kind of thing checks itself."""
+"""An object that the use case checks itself."""
 Pair = Annotated[tuple[str, str], BeforeValidator(as_tuple)]
 Count = Annotated[int, Field(ge=0, le=MOST)]
 Entry = Annotated[
@@ -101,7 +101,7 @@ Row = tuple[str, str, int, int]
 
 
 def as_rows(files: Sequence[FileEntry]) -> list[Row]:
-    """Files as answers show them: each [path, sha256, size, mode]."""
+    """Rows of a response: each [path, sha256, size, mode]."""
     return [(entry.path, entry.sha256, entry.size, entry.mode) for entry in files]
 
 

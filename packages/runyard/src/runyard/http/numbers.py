@@ -1,4 +1,4 @@
-"""Numbers of a query, kept to what files and databases can count to. Others are an InvalidArgument."""
+"""Types and parsers of path and query parameters. Integers are limited to what files and databases hold."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ PageSize = Annotated[int, Query(ge=1, le=10_000)]
 
 
 def counting_number(text: str, expected: str) -> int:
-    """`expected` says what the request may hold in this place."""
+    """Raise InvalidArgument that begins with `expected` where the text is no count."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
         raise InvalidArgument(f"{expected}, got {ascii(text)[:80]}.")
     return int(text)

@@ -1,4 +1,4 @@
-"""Where connections come in, from this machine and from others. Whoever connects may be slow, silent or hostile."""
+"""HTTP listener with limits per connection and per address: clients may be slow, silent or hostile."""
 
 import asyncio
 import resource
@@ -19,27 +19,27 @@ _FAREWELL_SECONDS = 1.0
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _MOST_CONNECTIONS = 4000
 _LEAST_BYTES_PER_SECOND = 1024
-"""Least pace of a body that goes on although its request has been answered."""
+"""Minimum rate of a body that the client still sends after its request was answered."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a connection may cost."""
+    """Timeouts and sizes of connections; breaking one closes the connection."""
 
     handshake_seconds: float = 15.0
     head_seconds: float = 20.0
-    """In which the head of a request must have come, from the first moment of the connection or of the request."""
+    """Within which the whole request head must arrive."""
     silence_seconds: float = 60.0
-    """A body of which nothing comes, or an answer of which nothing is taken, for so long is given up."""
+    """After which a connection is closed that sends nothing of its body, or takes nothing of the response."""
     kept_seconds: int = 75
     head_bytes: int = 64 * 1024
     connections: int = _MOST_CONNECTIONS
     share: float = 0.25
-    """Of the connections, which one address may have."""
+    """Fraction of all connections that one address may have."""
 
 
 def limits_here(*, share: float = 0.25) -> Limits:
-    """Half of the files that this process may open are left to everything else."""
+    """Limits for this process: at most half of its file descriptors are connections."""
     return Limits(connections=min(_MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2), share=share)
 
 
@@ -47,23 +47,23 @@ def limits_here(*, share: float = 0.25) -> Limits:
 class OpenListener:
     socket: socket.socket
     context: ssl.SSLContext | None = None
-    """None where nothing is encrypted."""
+    """None: plain HTTP."""
     limits: Limits = Limits()
     is_outside: bool = True
-    """Whether other machines come in here."""
+    """Whether clients on other machines connect here."""
     proxies: frozenset[str] = frozenset()
-    """Addresses that have no share of their own: behind them are many."""
+    """Addresses without a share limit: each stands for many clients."""
 
     async def start(self, app: ASGIApp, options: dict[str, Any], state: ServerState) -> asyncio.Server:
-        """Answer requests by the app, in the running loop. The connections are added to those of `state`."""
+        """Serve the app in the running event loop. Connections are added to those of `state`."""
         kept = self.limits.kept_seconds
         taken = _MarkedApp(app) if self.is_outside else app
         config = uvicorn.Config(taken, **{**options, "http": BoundedHttp, "timeout_keep_alive": kept})
         config.load()
-        crowd: Counter[str] = Counter()
+        connections: Counter[str] = Counter()
 
         def protocol() -> asyncio.Protocol:
-            return BoundedHttp(config, state, {}, limits=self.limits, crowd=crowd, proxies=self.proxies)
+            return BoundedHttp(config, state, {}, limits=self.limits, connections=connections, proxies=self.proxies)
 
         return await asyncio.get_running_loop().create_server(
             protocol,
@@ -75,7 +75,7 @@ class OpenListener:
 
 
 class _MarkedApp:
-    """Requests of this listener can be told from those of this machine's own clients."""
+    """Marks requests of this listener, so that routes can tell them from local ones."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -86,43 +86,43 @@ class _MarkedApp:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """HTTP/1.1 within limits: a connection that breaks one is closed. `crowd` counts connections by address."""
+    """HTTP/1.1 protocol that enforces the limits. `connections` counts open ones by address."""
 
     def __init__(
-        self, *given: Any, limits: Limits, crowd: Counter[str], proxies: frozenset[str] = frozenset(), **more: Any
+        self, *given: Any, limits: Limits, connections: Counter[str], proxies: frozenset[str] = frozenset(), **more: Any
     ) -> None:
         super().__init__(*given, **more)
         self._proxies = proxies
-        self._limits, self._crowd, self._address = limits, crowd, ""
+        self._limits, self._connections, self._address = limits, connections, ""
         self._is_in_head, self._head_bytes = True, 0
-        self._came, self._was_owing = 0, False
-        self._left = 0
-        self._head_bell: asyncio.TimerHandle | None = None
-        self._look_bell: asyncio.TimerHandle | None = None
+        self._received, self._was_idle = 0, False
+        self._unsent = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._address = self.client[0] if self.client else "?"
-        self._crowd[self._address] += 1
+        self._connections[self._address] += 1
         most = self._limits.connections
         share = 1.0 if self._address in self._proxies else self._limits.share
-        if self._crowd[self._address] > most * share or self._crowd.total() > most:
+        if self._connections[self._address] > most * share or self._connections.total() > most:
             self._refuse(_TOO_MANY)
             return
         self._await_head()
-        self._look_later()
+        self._start_idle_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._crowd[self._address] -= 1
-        if not self._crowd[self._address]:
-            del self._crowd[self._address]
-        self._silence()
+        self._connections[self._address] -= 1
+        if not self._connections[self._address]:
+            del self._connections[self._address]
+        self._cancel_timers()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        self._came += len(data)
+        self._received += len(data)
         self._head_bytes += len(data)
         super().data_received(data)
         if self._is_in_head and self._head_bytes > self._limits.head_bytes:
@@ -136,46 +136,46 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        if self._head_bell is not None:
-            self._head_bell.cancel()
+        if self._head_timer is not None:
+            self._head_timer.cancel()
         super().on_headers_complete()
 
     def _await_head(self) -> None:
-        if self._head_bell is not None:
-            self._head_bell.cancel()
-        self._head_bell = self.loop.call_later(self._limits.head_seconds, self._end_if_in_head)
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+        self._head_timer = self.loop.call_later(self._limits.head_seconds, self._end_if_in_head)
 
     def _end_if_in_head(self) -> None:
-        if self.flow.read_paused:  # one of several requests sent at once: it waits for us, not for the client
+        if self.flow.read_paused:  # a pipelined request that waits for us, not for the client
             self._await_head()
         elif self._is_in_head:
             self.transport.abort()
 
-    def _look_later(self) -> None:
-        self._look_bell = self.loop.call_later(self._limits.silence_seconds / 2, self._look)
+    def _start_idle_timer(self) -> None:
+        self._idle_timer = self.loop.call_later(self._limits.silence_seconds / 2, self._check_idle)
 
-    def _look(self) -> None:
-        """End a client whose turn it was, to send or to take, at the last look and now, and who did neither."""
-        cycle, left = self.cycle, self.transport.get_write_buffer_size()
+    def _check_idle(self) -> None:
+        """Close the connection where the client had to send or to read in this period and the last, and did neither."""
+        cycle, unsent = self.cycle, self.transport.get_write_buffer_size()
         is_sending = cycle is not None and cycle.more_body and not self.flow.read_paused
-        # Routes that take a body see to its pace. Nobody takes that of an answered request.
+        # Routes enforce the rate of the bodies that they read; nobody reads that of an answered request.
         pace = _LEAST_BYTES_PER_SECOND if cycle is not None and cycle.response_complete else 0
         least = max(1.0, pace * self._limits.silence_seconds / 2)
-        is_owing = (is_sending and self._came < least) or (left > 0 and left == self._left)
-        if is_owing and self._was_owing:
+        is_idle = (is_sending and self._received < least) or (unsent > 0 and unsent == self._unsent)
+        if is_idle and self._was_idle:
             self.transport.abort()
             return
-        self._came, self._was_owing, self._left = 0, is_owing, left
-        self._look_later()
+        self._received, self._was_idle, self._unsent = 0, is_idle, unsent
+        self._start_idle_timer()
 
     def _refuse(self, answer: bytes) -> None:
-        self._silence()
+        self._cancel_timers()
         self.transport.write(answer)
         self.transport.close()
-        # Under TLS a close waits for the client's own, and reads on meanwhile, whatever it sends.
+        # Under TLS a close waits for the client's close, and meanwhile reads whatever it sends.
         self.loop.call_later(_FAREWELL_SECONDS, self.transport.abort)
 
-    def _silence(self) -> None:
-        for bell in (self._head_bell, self._look_bell):
-            if bell is not None:
-                bell.cancel()
+    def _cancel_timers(self) -> None:
+        for timer in (self._head_timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()

@@ -1,4 +1,4 @@
-"""The OpenAPI of the service, made from the routes as they are declared, when it is asked for."""
+"""The OpenAPI document, made from the declared routes and the docstrings below model fields, on request."""
 
 import re
 import warnings
@@ -29,7 +29,7 @@ def text(routers: Sequence[Routes], prefix: str, at_root: Sequence[Routes] = ())
 
 
 def schema(routers: Sequence[Routes], prefix: str, at_root: Sequence[Routes] = ()) -> dict[str, Any]:
-    """Of routes below the prefix, and of those outside it."""
+    """OpenAPI of the routes below the prefix, and of those at the root."""
     app = FastAPI(title="Runyard", version=VERSION, description=_ABOUT)
     models: list[Any] = [ErrorAnswer]
     for below, given in ((prefix, routers), ("", at_root)):
@@ -38,7 +38,7 @@ def schema(routers: Sequence[Routes], prefix: str, at_root: Sequence[Routes] = (
                 _add(app, route, below)
                 models += route.models
     with warnings.catch_warnings():
-        # Models that are built late make pydantic warn of FastAPI's own annotation of a body.
+        # With deferred models pydantic warns about an annotation that FastAPI adds itself.
         warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
         made = app.openapi()
     parts = made["components"]
@@ -53,17 +53,17 @@ def schema(routers: Sequence[Routes], prefix: str, at_root: Sequence[Routes] = (
 
 
 def _take_errors(paths: dict[str, Any]) -> Any:
-    """Have every operation refer to one answer for errors, which is returned."""
+    """Make every operation refer to one shared error response; return that response."""
     for operations in paths.values():
-        for told in operations.values():
-            taken = told["responses"].pop("default")
-            told["responses"].pop("422", None)
-            told["responses"]["default"] = {"$ref": _ERROR}
+        for operation in operations.values():
+            taken = operation["responses"].pop("default")
+            operation["responses"].pop("422", None)
+            operation["responses"]["default"] = {"$ref": _ERROR}
     return taken
 
 
 def _drop_titles(part: Any) -> None:
-    """Those that pydantic makes of the names of fields say nothing."""
+    """Remove the titles that pydantic derives from field names: they say nothing."""
     if isinstance(part, dict):
         if isinstance(part.get("title"), str):
             del part["title"]
@@ -100,11 +100,11 @@ def _add(app: FastAPI, route: Route, prefix: str) -> None:
         response_class=Response if is_media else JSONResponse,
         responses=answers,
         operation_id=route.operation_id,
-        tags=[route.file],
+        tags=[route.tag],
         openapi_extra=more,
     )
 
 
 def _plain(path: str) -> str:
-    """Without the converters of Starlette."""
+    """The path without Starlette's converters."""
     return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)

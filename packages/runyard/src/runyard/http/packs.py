@@ -11,18 +11,18 @@ _SIZE = re.compile("[0-9]{1,18}")
 
 
 def unpacked(pieces: Iterator[bytes]) -> Iterator[tuple[str, bytes]]:
-    """(sha256, bytes) of each blob in a pack: `sha256 SP size LF`, then its bytes, one after another."""
+    """Yield (sha256, bytes) of each blob in a pack: `sha256 SP size LF`, then its bytes. Raises InvalidArgument."""
     return _unpacked(_Waiting(pieces, LONGEST_HEAD), "Send it by PUT /blobs/SHA256.")
 
 
 def unpacked_files(pieces: Iterator[bytes]) -> Iterator[tuple[str, bytes]]:
-    """The same of files: each begins with its path, percent-encoded."""
+    """Yield (path, bytes) of each file in a pack whose heads hold percent-encoded paths."""
     for path, content in _unpacked(_Waiting(pieces, LONGEST_PATH_HEAD), "Send it alone."):
-        yield unquote(path, errors="surrogateescape"), content  # what is no text is refused with its name
+        yield unquote(path, errors="surrogateescape"), content  # a path that is no UTF-8 is refused later, by name
 
 
 def packed(number: int, content: bytes | memoryview) -> bytes:
-    """One of many files in an answer: `NUMBER SP size LF`, then its bytes."""
+    """One file of a packed response: `NUMBER SP size LF`, then its bytes."""
     return b"%d %d\n" % (number, len(content)) + bytes(content)
 
 
@@ -38,13 +38,13 @@ def _unpacked(waiting: "_Waiting", hint: str) -> Iterator[tuple[str, bytes]]:
 
 
 class _Waiting:
-    """Bytes that have come in and were not taken yet."""
+    """Received bytes that are not consumed yet."""
 
     def __init__(self, pieces: Iterator[bytes], longest_head: int) -> None:
         self._pieces, self._longest, self._bytes = pieces, longest_head, bytearray()
 
     def line(self) -> bytes | None:
-        """Up to the next LF, without it; None at the end."""
+        """The next line without its LF; None at the end."""
         while self._bytes.find(b"\n", 0, self._longest) < 0 and len(self._bytes) < self._longest and self._more():
             pass
         end = self._bytes.find(b"\n", 0, self._longest)

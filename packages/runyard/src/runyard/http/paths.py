@@ -2,7 +2,7 @@ from starlette.convertors import Convertor, register_url_convertor
 
 
 class _AnyPath(Convertor[str]):
-    """As Starlette's own "path", and line ends too: a file's name may hold them."""
+    """Like Starlette's "path" converter, but matches line ends too: file names may hold them."""
 
     regex = "(?s:.*)"
 
@@ -15,4 +15,4 @@ class _AnyPath(Convertor[str]):
 
 register_url_convertor("any", _AnyPath())
 PATH = "{path:any}"
-"""For a route that ends in the path of a file."""
+"""Last part of a route that ends in a file path."""

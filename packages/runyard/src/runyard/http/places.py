@@ -1,4 +1,4 @@
-"""Room for requests that may take long: they hold up their own kind and nobody else."""
+"""Thread limits for slow requests, so that they delay only requests of the same kind."""
 
 import inspect
 from collections.abc import Callable
@@ -16,23 +16,23 @@ T = TypeVar("T")
 
 
 class Slots:
-    """Places of one caller, among those of others."""
+    """Threads of one caller, out of those shared with others."""
 
     def __init__(self, shared: CapacityLimiter, most: int) -> None:
         self._shared, self._own = shared, CapacityLimiter(most)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do the work in a thread, once there is a place."""
+        """Run the work in a thread, once one is free."""
         async with self._own:
             return await to_thread.run_sync(work, limiter=self._shared)
 
     @property
-    def are_wanted(self) -> bool:
+    def has_waiters(self) -> bool:
         return bool(self._own.statistics().tasks_waiting or self._shared.statistics().tasks_waiting)
 
 
 class Places:
-    """So many threads for the owner, as many for all runs together, and fewer for each of those."""
+    """At most `at_once` threads for the owner, as many for all runs together, and `of_a_run` for each run."""
 
     def __init__(self, at_once: int, of_a_run: int) -> None:
         self._at_once, self._of_a_run = at_once, of_a_run
@@ -41,7 +41,7 @@ class Places:
         self._by_run: WeakValueDictionary[str, Slots] = WeakValueDictionary()
 
     def of(self, caller: Principal) -> Slots:
-        """To be called in the event loop."""
+        """The caller's threads. Call it in the event loop."""
         if caller.role is Role.OWNER:
             self._owners = self._owners or Slots(CapacityLimiter(self._at_once), self._at_once)
             return self._owners
@@ -52,13 +52,13 @@ class Places:
         return slots
 
 
-def in_places(places: Places, endpoint: Callable[..., Response]) -> Callable[..., Any]:
-    """The endpoint, which waits for others, in threads of these places."""
+def in_places(limits: Places, endpoint: Callable[..., Response]) -> Callable[..., Any]:
+    """Wrap a blocking endpoint so that it runs in the threads of its caller."""
     known = inspect.signature(endpoint)
 
     @wraps(endpoint)
     async def answered(who_asks: Principal, **given: Any) -> Response:
-        return await places.of(who_asks).run(partial(endpoint, **given))
+        return await limits.of(who_asks).run(partial(endpoint, **given))
 
     caller = inspect.Parameter("who_asks", inspect.Parameter.KEYWORD_ONLY, annotation=Who)
     answered.__signature__ = known.replace(parameters=[*known.parameters.values(), caller])  # type: ignore[attr-defined]

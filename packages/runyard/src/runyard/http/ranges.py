@@ -4,12 +4,14 @@ _ONE_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 
 class Unsatisfiable(Exception):
-    """The asked part begins past the end of the file."""
+    """The range begins past the end of the file."""
 
 
 def asked_part(header: str | None, size: int) -> tuple[int, int] | None:
-    """(start, length) that a Range header asks for; None for the whole file, which is also the answer to several
-    parts or to a header that is none. Raises Unsatisfiable."""
+    """(start, length) of a Range header; None for the whole file, also for several ranges or an invalid header.
+
+    Raises Unsatisfiable.
+    """
     found = _ONE_RANGE.fullmatch((header or "").strip())
     if found is None or found[0] == "bytes=-":
         return None

@@ -1,5 +1,3 @@
-"""What a request says about ranks."""
-
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -13,14 +11,14 @@ Offsets = Annotated[Sequence[str], Query(alias="from")]
 
 
 def wanted_rank(given: str) -> int | None:
-    """None for all of them."""
+    """The rank, or None for all ranks. Raises InvalidArgument."""
     if given == ALL:
         return None
     return counting_number(given, f"ranks must be {ALL!r} or the number of one rank")
 
 
 def offsets_of(given: Sequence[str]) -> dict[str, int]:
-    """How far each log was read before, from `OFFSET~PATH`."""
+    """Offsets by log path, from `OFFSET~PATH` entries. Raises InvalidArgument."""
     found = {}
     for one in given:
         offset, _, path = one.partition("~")

@@ -1,4 +1,4 @@
-"""Runs and assets as the wire shows them."""
+"""Wire models that several routes share: runs, assets, and the data of a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from runyard.services.data.lineage import InputShown, OutputShown
 from runyard.services.environment_labels import LABEL_TAG, labels_of
 
 
-# Dictionaries, and not dataclasses as other answers are: a listing makes up to a thousand of them.
+# TypedDicts, not dataclasses as elsewhere: a listing makes up to a thousand of them.
 class ListedRun(TypedDict):
     id: str
     workspace: str
@@ -68,13 +68,13 @@ class WholeRun(ListedRun):
 
 
 class RunWire:
-    """Knows the address of the run pages, which is part of every record."""
+    """Turns run records into wire models, with the address of each run's page."""
 
     def __init__(self, services: Services, base_url: str) -> None:
         self._services, self._base_url = services, base_url
 
     def whole(self, who: Principal, run: RunRecord, *, metrics: bool = False) -> WholeRun:
-        """With its phases, data and logs, and on request the last value of each metric."""
+        """The full record: definition, phases, data and logs; with `metrics` also the last value of each."""
         inputs, outputs = self._services.lineage.of_run(who, run)
         shown: WholeRun = {
             **self.short(who, run),
@@ -90,7 +90,7 @@ class RunWire:
         return shown
 
     def short(self, who: Principal, run: RunRecord) -> ListedRun:
-        """As in a listing: what one row of the store holds, but for the large parts."""
+        """The record of a listing: one row of the store without its large fields."""
         kind = self._services.kinds.of(run)
         return {
             "id": run.id,
@@ -128,7 +128,7 @@ class RunWire:
         }
 
     def listed(self, who: Principal, runs: Sequence[RunRecord], *, metrics: bool) -> list[ListedRun]:
-        """A metric that holds no numbers is null: a listing does not read whole metrics."""
+        """Records of a listing. A metric without numbers is null: a listing reads only summaries."""
         rows = [self.short(who, run) for run in runs]
         if metrics:
             found = self._services.runs.summaries(who, runs)
@@ -137,7 +137,7 @@ class RunWire:
         return rows
 
     def web_view(self, who: Principal, run: RunRecord) -> str:
-        """With the key for the owner alone: a script's would open pages when its token no longer opens anything."""
+        """Address of the run's page. Only the owner gets the key: a script's would outlive its token."""
         name = run.id if run.id.isascii() else quote(run.id, safe="")
         address = f"{self._base_url}/runs/{name}"
         return f"{address}?key={self._services.tokens.page_key(run.id)}" if who == OWNER else address
@@ -163,7 +163,7 @@ class EnvironmentAnswer(AssetAnswer):
 
 
 def shown_asset(asset: Asset) -> AssetAnswer:
-    """Of an environment with its labels, which lie among its tags."""
+    """Wire model of an asset. Labels of an environment are stored as tags and shown apart."""
     shown = (asset.id, asset.name, asset.version, asset.created_at, asset.modified_at, asset.body)
     if asset.kind is not AssetKind.ENVIRONMENT:
         return AssetAnswer(*shown, tags=asset.tags, created_by=asset.created_by)

@@ -1,4 +1,4 @@
-"""Routes as they are declared: what each takes and answers. The application and the OpenAPI are made from them."""
+"""Declaration of routes: what each takes and answers. The application and the OpenAPI are made from them."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ E = TypeVar("E", bound=Endpoint)
 
 @dataclass(frozen=True)
 class Media:
-    """An answer, or a body, that is not JSON of a model."""
+    """A response or request body that is no JSON model."""
 
     type: str
     about: str
@@ -26,7 +26,7 @@ class Media:
 
 @dataclass(frozen=True)
 class ReadBy:
-    """Metadata of an annotated body that `read` checks and turns into a record; `model` only describes it."""
+    """Annotation of a body that `read` checks and turns into a record; `model` only describes it in the OpenAPI."""
 
     model: type[BaseModel]
     read: Callable[[dict[str, Any]], Any]
@@ -41,29 +41,27 @@ class Route:
     path: str
     endpoint: Endpoint
     action: Action | None
-    """Its action. Callers without any right to it are refused before the body is read; None: for probes."""
+    """Callers whose role never has it are refused before the body is read. None only for probes."""
     answers: Any
-    """A model, a Media, or None where nothing is answered but the status."""
+    """A model, a Media, or None where the response has no body."""
     takes: Media | None
-    """Of a body that is no model."""
+    """Set for a request body that is no model."""
     status: int
     dependencies: Sequence[params.Depends] = ()
     also: Mapping[int, Any] = field(default_factory=dict)
-    """Models of answers with other statuses, where they are no ErrorAnswer."""
+    """Models of responses by other status codes, where they are no ErrorAnswer."""
     is_open: bool = False
-    """It needs no token: what it needs, it asks for itself."""
-
-    @property
-    def file(self) -> str:
-        return self.endpoint.__module__.rpartition(".")[2]
+    """Needs no token; the endpoint checks for itself what it needs."""
+    tag: str = field(kw_only=True)
+    """Its group in the OpenAPI, and the beginning of its operation id: stays when the file gets another name."""
 
     @property
     def operation_id(self) -> str:
-        return f"{self.file}_{self.endpoint.__name__}"
+        return f"{self.tag}_{self.endpoint.__name__}"
 
     @property
     def models(self) -> list[Any]:
-        """Of its body and its answers."""
+        """Models of its body and its responses."""
         parameters = inspect.signature(self.endpoint).parameters.values()
         bodies = [body_model(one.annotation) for one in parameters]
         answers = [] if isinstance(self.answers, Media) else [self.answers]
@@ -72,10 +70,11 @@ class Route:
 
 @dataclass(frozen=True)
 class Routes:
-    """Collects the routes of a file."""
+    """Collects the routes of one tag."""
 
     prefix: str = ""
     dependencies: Sequence[params.Depends] = ()
+    tag: str = field(kw_only=True)
     all: list[Route] = field(default_factory=list)
 
     def get(self, path: str, action: Action | None, answers: Any, **more: Any) -> Callable[[E], E]:
@@ -114,7 +113,19 @@ class Routes:
         def add(endpoint: E) -> E:
             needs = [*self.dependencies, *dependencies]
             self.all.append(
-                Route(method, self.prefix + path, endpoint, action, answers, takes, code, needs, also or {}, is_open)
+                Route(
+                    method,
+                    self.prefix + path,
+                    endpoint,
+                    action,
+                    answers,
+                    takes,
+                    code,
+                    needs,
+                    also or {},
+                    is_open,
+                    tag=self.tag,
+                )
             )
             return endpoint
 
@@ -122,7 +133,7 @@ class Routes:
 
 
 def read_bodies(endpoint: Endpoint) -> None:
-    """Have each body model of the endpoint read by us instead of by FastAPI: in bounded time and size, with our
+    """Read body models of the endpoint by our own readers instead of FastAPI's: with limits on time and size, and our
     errors. Safe to repeat."""
 
     def read(annotation: Any, model: type[BaseModel]) -> Any:
@@ -135,8 +146,7 @@ def read_bodies(endpoint: Endpoint) -> None:
 
 
 def described(route: Route) -> Endpoint:
-    """What FastAPI makes an OpenAPI operation of: as the endpoint, with bodies as FastAPI knows them. Not to be
-    called."""
+    """Stub with the endpoint's signature and docstring, from which FastAPI makes the OpenAPI operation."""
 
     def stub() -> None: ...
 

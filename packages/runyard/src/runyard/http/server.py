@@ -30,7 +30,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def listen(host: str, port: int, *, last: int = 0) -> socket.socket:
-    """A listening socket: on `port` if one is given, else on the last one if it is free, else on any."""
+    """Listening socket on `port` if given, else on `last` if that is free, else on any. Raises InvalidArgument."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for candidate in [port] if port else [last, 0]:
         opened = socket.socket(family, socket.SOCK_STREAM)
@@ -53,12 +53,12 @@ def _cannot_listen(host: str, port: int, problem: Exception) -> InvalidArgument:
 
 
 class HttpServer:
-    """Serves an app until told to stop, or until it was idle for so long. `None` means it never is."""
+    """Serves an app until `stop`, or until it was idle for `idle_seconds` (None: for ever)."""
 
     def __init__(
         self, listening: socket.socket, *, idle_seconds: float | None, outside: OpenListener | None = None
     ) -> None:
-        """`outside` is a second way in, for other machines."""
+        """`outside` is a second listener, for other machines."""
         self._socket, self._idle_seconds, self._outside = listening, idle_seconds, outside
         self._server: _Server | None = None
 
@@ -77,18 +77,18 @@ class HttpServer:
         on_started: Callable[[], None],
         on_stopping: Callable[[], None],
     ) -> None:
-        """Blocks. `on_started` is called once requests are answered, `on_stopping` before open answers are awaited."""
+        """Serve; blocks. Calls `on_started` once requests are answered, `on_stopping` before open ones are awaited."""
         activity = _Activity(app)
         self._server = _Server(activity, self._outside, on_started, on_stopping)
         done = threading.Event()
         watching = threading.Thread(target=self._watch, args=(activity, is_busy, done), daemon=True)
         watching.start()
         for number in (signal.SIGTERM, signal.SIGINT):
-            # uvicorn raises the signal that stopped it once more at its end; the default would end us there.
+            # uvicorn re-raises the signal that stopped it; the default handler would end the process there.
             signal.signal(number, lambda *_: None)
-        # What lives until the end need not be looked at again and again: that costs a large answer a third of its time.
+        # Long-lived objects need no further collection: scanning them costs a large response a third of its time.
         gc.freeze()
-        # Seldom enough for large answers, and so often that garbage never comes to many megabytes.
+        # Rare enough for large responses, and often enough that garbage stays below some megabytes.
         gc.set_threshold(5_000, 20, 50)
         try:
             self._server.run(sockets=[self._socket])
@@ -123,7 +123,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])
-        # All of this machine's clients have one address.
+        # All local clients share one address.
         here = [OpenListener(one, limits=limits_here(share=1.0), is_outside=False) for one in sockets or ()]
         for listener in [*here, *([self._outside] if self._outside else [])]:
             self.servers.append(await listener.start(self._app, OPTIONS, self.server_state))
@@ -135,7 +135,7 @@ class _Server(uvicorn.Server):
 
 
 class _Activity:
-    """Knows when the last request ended, and that none is open now."""
+    """Counts open requests and remembers when the last one ended."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -3,7 +3,7 @@ from runyard.model.runs import RunStatus
 
 
 def status_of(word: str) -> RunStatus:
-    """Raises InvalidArgument, naming those that there are."""
+    """Raise InvalidArgument that lists the known statuses."""
     try:
         return RunStatus(word)
     except ValueError:

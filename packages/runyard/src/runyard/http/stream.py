@@ -1,4 +1,4 @@
-"""Answers that stay open: each is woken by the notifier, none looks at a clock to find news."""
+"""Responses that stay open: log streams and long polls. The notifier wakes streams; they never poll the store."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,16 +21,16 @@ KEEP_ALIVE_SECONDS = 15.0
 async def follow(
     services: Services, wire: RunWire, who: Principal, follower: Follows, run_id: RunId
 ) -> AsyncIterator[bytes]:
-    """NDJSON until the run has ended and all of its log is out, or the service stops."""
+    """Yield NDJSON until the run has ended and its whole log was sent, or the service stops."""
     with services.notifier.following(run_id) as news:
         while not services.notifier.is_stopping:
             news.clear()
             try:
-                told = await run_in_threadpool(follower.step)
+                events = await run_in_threadpool(follower.step)
             except NotFound:
-                return  # deleted while it was followed
-            if told:
-                yield b"".join(to_json(_line(one)) + b"\n" for one in told)
+                return  # deleted while being followed
+            if events:
+                yield b"".join(to_json(_line(one)) + b"\n" for one in events)
             if follower.ended is not None:
                 end = await run_in_threadpool(wire.whole, who, follower.ended, metrics=True)
                 yield to_json({"end": end}) + b"\n"
@@ -42,7 +42,7 @@ async def follow(
 async def wait_for_change(
     services: Services, who: Principal, run_id: RunId, version: int | None, seconds: float
 ) -> RunRecord:
-    """The run, once its version is above the given one (None: once it has ended) or the time is over."""
+    """Wait until the run's version is above the given one (None: until it has ended) or the time is over; return it."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     with services.notifier.following(run_id if version is not None else end_of(run_id)) as news:
@@ -56,8 +56,8 @@ async def wait_for_change(
             await news.wait(left)
 
 
-def _line(told: Told) -> dict[str, Any]:
-    if isinstance(told, LogText):
-        whose = {} if told.rank is None else {"rank": told.rank.rank, "role": told.rank.role}
-        return {"log": told.log, **whose, "offset": told.offset, "next": told.next, "text": told.text}
-    return {"status": told.status.value, "message": told.message}
+def _line(event: Told) -> dict[str, Any]:
+    if isinstance(event, LogText):
+        whose = {} if event.rank is None else {"rank": event.rank.rank, "role": event.rank.role}
+        return {"log": event.log, **whose, "offset": event.offset, "next": event.next, "text": event.text}
+    return {"status": event.status.value, "message": event.message}

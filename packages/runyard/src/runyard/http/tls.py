@@ -1,4 +1,4 @@
-"""The service's certificate: read, checked and put to use before anybody connects."""
+"""TLS certificate of the service: read and checked before anybody connects."""
 
 import ssl
 from collections.abc import Callable
@@ -17,16 +17,16 @@ from runyard.listen_settings import is_named
 @dataclass(frozen=True)
 class Certificate:
     names: tuple[str, ...]
-    """Host names and addresses it is for, in lower case; a name may begin with '*.'."""
+    """Host names and addresses that it covers, in lower case; a name may begin with '*.'."""
     text: str
-    """It and those that lead to its issuer, in PEM form: what clients may be told to trust."""
+    """Certificate and chain in PEM form, for clients to trust."""
 
     def covers(self, host: str) -> bool:
         return any(is_named(host, name) for name in self.names)
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Raises InvalidArgument for a file that holds none, or one that nobody would take now."""
+    """Raise InvalidArgument for a file without a certificate, or with one that is not valid now."""
     try:
         chain = x509.load_pem_x509_certificates(_content(path, "--tls-cert"))
     except ValueError as problem:
@@ -48,7 +48,7 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """For connections of TLS 1.2 or newer. Raises InvalidArgument where the two files cannot be used together."""
+    """Context for TLS 1.2 or newer. Raises InvalidArgument where the two files do not fit together."""
     _content(key, "--tls-key")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -68,7 +68,7 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def _no_password(key: Path) -> Callable[[], str]:
-    """OpenSSL would otherwise ask the terminal for it."""
+    """Password callback that refuses; without one OpenSSL asks the terminal."""
 
     def refuse() -> str:
         raise InvalidArgument(

@@ -9,7 +9,7 @@ _REGULAR = 0o100000
 
 
 def zipped(folder: StoredFolder) -> Iterator[bytes]:
-    """A zip of the files, made as it is sent: nothing is kept on the disk, one piece at a time in memory."""
+    """Yield a zip of the files, one piece at a time; nothing is written to disk."""
     sink = _Sink()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for entry in folder.entries:
@@ -25,7 +25,7 @@ def zipped(folder: StoredFolder) -> Iterator[bytes]:
 
 
 class _Sink(io.RawIOBase):
-    """Holds what was written until it is taken; it cannot seek, so zipfile writes sizes after the data."""
+    """Buffer between zipfile and the response. It cannot seek, so zipfile writes sizes after the data."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()

@@ -1,4 +1,4 @@
-"""Starting the service, finding it again, and stopping it."""
+"""Start, find and stop the service of a home."""
 
 from runyard.lifecycle.starting import service_status, start_service, stop_service
 

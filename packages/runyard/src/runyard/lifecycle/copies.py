@@ -1,7 +1,7 @@
-"""Whether a home is where it was, or the copy of another one.
+"""Detection of a copied home.
 
-`home.json` says where the home lay when it was served last. A copy has the same file and is another folder, while the
-original is still there. What belongs to processes of the original is not touched by the copy.
+`home.json` records path, device and inode of the home when it was last served. A copy holds the same file in another
+folder while the original still exists. The copy must not touch processes, sockets and run folders of the original.
 """
 
 import json
@@ -21,7 +21,7 @@ _OF_RUNS = ("attempts", SCRIPTS, "containers")
 
 
 def original_of(home: Path) -> Path | None:
-    """The home that this is a copy of. None for one that was moved, also to another disk, and for one that is new."""
+    """The home that this one was copied from. None for a new or moved home, also where it moved to another disk."""
     try:
         known = json.loads((home / RECORD).read_bytes())
         original, mark = Path(known["path"]), (int(known["device"]), int(known["inode"]))
@@ -33,14 +33,14 @@ def original_of(home: Path) -> Path | None:
 
 
 def remember_place(home: Path) -> None:
-    """From now on the home is its own, wherever it came from."""
+    """Record where the home lies now; it no longer counts as a copy."""
     device, inode = _mark(home)
     record = {"path": os.path.realpath(home), "device": device, "inode": inode}
     write_private(home / RECORD, json.dumps(record))
 
 
 def leave_to_original(home: Path) -> None:
-    """Let go of what lies in a copy and belongs to processes of the original. Safe to repeat."""
+    """Remove from a copy what belongs to processes of the original. Safe to repeat."""
     for name in RUN_FOLDERS:
         if (home / name).is_symlink():
             (home / name).unlink()
@@ -48,7 +48,7 @@ def leave_to_original(home: Path) -> None:
         (home / name).unlink(missing_ok=True)
     for name in _OF_RUNS:
         shutil.rmtree(home / name, ignore_errors=True)
-    # The lease of the copied database names the original's service, which writes to its own database only.
+    # The copied lease names the original's service, which writes only to its own database.
     if (home / _DATABASE).exists():
         with suppress(sqlite3.Error), closing(sqlite3.connect(home / _DATABASE)) as database, database:
             database.execute("UPDATE service_lease SET holder = NULL, expires_at = NULL")

@@ -1,4 +1,4 @@
-"""service.json, by which clients of this home find its service."""
+"""service.json: the file by which clients of this home find its service."""
 
 import json
 import os
@@ -11,7 +11,7 @@ Facts = dict[str, Any]
 
 
 def read_facts(home: Path) -> Facts | None:
-    """What the file says of a service of this home, host and boot; None where there is none. It may have died since."""
+    """Content of the file; None where it is missing or of another home, host or boot. The service may have died."""
     facts = _read(home / "service.json")
     if facts is None or facts.get("host") != host_name() or facts.get("boot") != boot_id():
         return None
@@ -23,7 +23,7 @@ def write_facts(home: Path, facts: Facts) -> None:
 
 
 def remove_facts(home: Path, pid: int) -> None:
-    """Only if they are that process's: another service may have begun meanwhile."""
+    """Remove the file if that process wrote it: another service may have started meanwhile."""
     facts = read_facts(home)
     if facts is not None and facts.get("pid") == pid:
         (home / "service.json").unlink(missing_ok=True)
@@ -34,7 +34,7 @@ def write_start_error(home: Path, problem: str, hint: str) -> None:
 
 
 def take_start_error(home: Path) -> tuple[str, str] | None:
-    """What kept the last start from succeeding; told once."""
+    """(problem, hint) of the last failed start; removes the file."""
     path = home / "start-error.json"
     found = _read(path)
     path.unlink(missing_ok=True)
@@ -42,7 +42,7 @@ def take_start_error(home: Path) -> tuple[str, str] | None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Whole or not at all, and readable by its owner only."""
+    """Replace a file atomically, readable by its owner only."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:

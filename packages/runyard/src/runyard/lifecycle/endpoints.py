@@ -1,5 +1,3 @@
-"""Web services of a home, whether its service runs or not."""
-
 import time
 from pathlib import Path
 
@@ -13,9 +11,10 @@ LOOK_AGAIN_SECONDS = 0.05
 
 
 def stop_web_services(home: Path) -> int:
-    """End the gateway with all workers; how many web services no longer answer. They come back with the service.
+    """Stop the gateway and its workers; return how many web services that stopped. They restart with the service.
 
-    Stop the service first: it would start the gateway again."""
+    Stop the service first: it would start the gateway again. Raises RunyardError where the gateway does not end.
+    """
     began, stopped = time.monotonic(), 0
     while _is_watched(home):
         stopped = max(stopped, _answering(home) or 0)
@@ -27,12 +26,12 @@ def stop_web_services(home: Path) -> int:
 
 
 def answering_services(home: Path) -> int:
-    """How many web services this home's gateway looks after."""
+    """Number of web services that the gateway of this home serves."""
     return _answering(home) or 0
 
 
 def _is_watched(home: Path) -> bool:
-    """Whether a gateway is there, or one that was killed is being started again."""
+    """Whether a gateway runs, or is being restarted after a crash."""
     if not (home / GATEWAY_LOCK).exists():
         return False
     with locked_if_free(home / GATEWAY_LOCK) as is_free:
@@ -40,7 +39,7 @@ def _is_watched(home: Path) -> bool:
 
 
 def _answering(home: Path, op: str = "status") -> int | None:
-    """How many there are; None where no gateway answers."""
+    """Send `op` to the gateway; the number of its web services, or None where none answers."""
     try:
         return len(ask_socket(home, GATEWAY_SOCKET, {"op": op}).get("services") or ())
     except (OSError, ValueError):

@@ -1,4 +1,7 @@
-"""Holding the database's lease: taken before anything is written, renewed by its own thread, released at the end."""
+"""Lease on the database: taken before anything is written, renewed by a thread, released at the end.
+
+While another service holds it, this one stands by: it answers probes and health checks and refuses all else.
+"""
 
 import logging
 import os
@@ -20,22 +23,22 @@ log = logging.getLogger("runyard.lifecycle.holding")
 
 
 class Stopped(Exception):
-    """The service was told to stop while it stood by."""
+    """The service was asked to stop while it stood by."""
 
 
 class Holding:
-    """The lease of one service, from standing by to stepping down."""
+    """The lease of one service, from standing by to losing or releasing it."""
 
     def __init__(self, home: Path, facts: Facts, listening: socket.socket, stop: Callable[[], None]) -> None:
-        """`facts` are those of service.json; `stop` ends the service and returns at once."""
+        """`facts` are those of service.json; `stop` ends the service and must not block."""
         self._home, self._facts, self._socket, self._stop = home, facts, listening, stop
         self._lease: ServiceLease | None = None
         self._done = threading.Event()
         self.lost_to = ""
-        """Who has taken the lease over from this service; "" while it is ours."""
+        """The service that took over the lease; "" while it is ours."""
 
     def hold(self, database: Database) -> None:
-        """Return once this process holds the lease; until then stand by. Raises Stopped."""
+        """Block until this process holds the lease, standing by meanwhile. Raises Stopped."""
         me = this_process(self._home, str(self._facts["url"]))
         self._lease = ServiceLease(database, me, lambda other: _is_dead(other, me, is_shared=not database.is_sqlite))
         holder = self._lease.take()
@@ -45,7 +48,7 @@ class Holding:
         threading.Thread(target=self._renew, args=(self._lease,), name="lease", daemon=True).start()
 
     def release(self) -> None:
-        """Quiet where the lease was never held, is lost, or the database is away."""
+        """Release the lease; quiet where it was never held, is lost, or the database does not answer."""
         self._done.set()
         if self._lease is not None and not self.lost_to:
             try:
@@ -75,11 +78,11 @@ class Holding:
                 if not lease.renew():
                     self._step_down()
                     return
-            except DBAPIError as problem:  # the server is away; nobody else takes the lease meanwhile
+            except DBAPIError as problem:  # no other service can take the lease while the database does not answer
                 log.warning("The lease of the database could not be renewed: %s", problem.orig)
 
     def _step_down(self) -> None:
-        """May be called from any thread, and many times."""
+        """Stop the service because the lease is lost. Thread-safe and safe to repeat."""
         if self.lost_to or self._done.is_set() or self._lease is None:
             return
         self.lost_to = "another service"
@@ -90,7 +93,7 @@ class Holding:
         self._stop()
 
     def require(self) -> None:
-        """Raises StandingBy where the lease was lost."""
+        """Raise StandingBy where the lease was lost."""
         if self.lost_to:
             raise StandingBy(
                 f"This service was away, and its database was taken over by {self.lost_to}.",
@@ -113,7 +116,7 @@ def this_process(home: Path, address: str) -> Holder:
 
 
 def _is_dead(other: Holder, me: Holder, *, is_shared: bool) -> bool:
-    """Whether it is known to be gone. `is_shared`: other machines may use the database, too."""
+    """Whether the holder is certainly gone. `is_shared`: other machines may use the database too."""
     if other.boot != me.boot:
         return not is_shared
     if other.lock == me.lock:
@@ -122,7 +125,7 @@ def _is_dead(other: Holder, me: Holder, *, is_shared: bool) -> bool:
 
 
 def _started(pid: int) -> str:
-    """In ticks since the boot; "" where there is no such process, or a zombie."""
+    """Start time of a process in ticks since boot; "" where it is gone or a zombie."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

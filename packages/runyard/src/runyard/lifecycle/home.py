@@ -1,4 +1,4 @@
-"""Whether a folder can be the home of a service."""
+"""The home folder of a service: checks, permissions, and the folders that runs enter."""
 
 import errno
 import os
@@ -17,9 +17,9 @@ NETWORK_FILE_SYSTEMS = frozenset(
 )
 LEAST_FREE_BYTES = 64 * 1024 * 1024
 RESTORING = "restoring"
-"""A file of a home whose restore has not ended: what lies there is not whole."""
+"""File that marks a home whose restore has not finished."""
 _SECRETS = ("attempts/*", "attempts/*/*", "services/*", "services/*/*", "interactive/*", "interactive/*/*", "logs/*")
-"""What else carries secrets, apart from what lies in the home itself."""
+"""Deeper paths that hold secrets, besides the files of the home itself."""
 
 
 def require_linux(platform: str = sys.platform) -> None:
@@ -31,15 +31,15 @@ def require_linux(platform: str = sys.platform) -> None:
 
 
 def require_own_home(home: Path) -> None:
-    """InvalidArgument where the folder is another user's, or one that others could replace. It need not exist."""
+    """Raise InvalidArgument where the folder is another user's, or others could replace it. It need not exist."""
     refusal = why_not_ours(str(home))
     if refusal is not None:
         raise InvalidArgument(refusal[0], hint=refusal[1])
 
 
 def prepare_home(home: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
-    """Make the folder, readable by its owner only. Refuses one of another user, and a network file system, where locks
-    cannot be trusted."""
+    """Create the folder, readable by its owner only. Raises InvalidArgument for another user's folder, and on a network
+    file system, where locks are unreliable."""
     require_own_home(home)
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,12 +60,12 @@ def prepare_home(home: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> 
 
 
 def close_to_others(home: Path) -> bool:
-    """Take from others what they may do in a home that was there before. Whether the home was open to them."""
+    """Remove the permissions of other users in an existing home; return whether they could look into it."""
     was_open = bool(home.stat().st_mode & PRIVATE)
     os.chmod(home, 0o700)
     for pattern in ("*", *_SECRETS) if was_open else ("*",):
         for path in home.glob(pattern):
-            with suppress(FileNotFoundError):  # a run may end meanwhile
+            with suppress(FileNotFoundError):  # a run may end at this moment
                 mode = path.lstat().st_mode
                 if mode & PRIVATE and not stat.S_ISLNK(mode) and path.name not in RUN_FOLDERS:
                     path.chmod(stat.S_IMODE(mode) & ~PRIVATE)
@@ -73,8 +73,10 @@ def close_to_others(home: Path) -> bool:
 
 
 def place_run_folders(home: Path, root: Path | None) -> None:
-    """Have the folders that runs enter below `root`: links in the home lead there from now on. None leaves them as they
-    are. InvalidArgument while something lies where they are now, and for a root of another home or user."""
+    """Link the folders that runs enter to `root`; None leaves them as they are.
+
+    Raises InvalidArgument while the present folders are in use, and for a root of another home or user.
+    """
     if root is None:
         return
     for name in RUN_FOLDERS:
@@ -108,12 +110,13 @@ def _make_run_folder(folder: Path) -> None:
     try:
         for one in (folder.parent, folder):
             one.mkdir(parents=True, exist_ok=True)
-            one.chmod(0o711)  # to be passed through by name, not listed
+            one.chmod(0o711)  # others may enter by name but not list it
     except OSError as problem:
         raise InvalidArgument(f"RUNYARD_RUN_ROOT: {folder} cannot be made: {problem.strerror}.") from None
 
 
 def require_space(home: Path) -> None:
+    """Raise StorageFull where the disk of the home is nearly full."""
     disk = os.statvfs(home)
     free = disk.f_bavail * disk.f_frsize
     if free < LEAST_FREE_BYTES:
@@ -124,7 +127,7 @@ def require_space(home: Path) -> None:
 
 
 def require_restored(home: Path) -> None:
-    """Refuses a home whose restore was cut."""
+    """Raise Conflict for a home whose restore was interrupted."""
     if (home / RESTORING).exists():
         raise Conflict(
             f"The home {home} is not whole: its restore was cut.", hint="Run `runyard restore FOLDER` again."
@@ -132,7 +135,7 @@ def require_restored(home: Path) -> None:
 
 
 def require_no_content(home: Path) -> None:
-    """Refuses a home that has files of runs, for a service that finds no database."""
+    """Raise Conflict for a home that has files of runs. Called where the database is missing or new."""
     kept = next((part for part in ("blobs", "logs") if _has_content(home / part)), None)
     if kept is not None:
         raise Conflict(
@@ -143,7 +146,7 @@ def require_no_content(home: Path) -> None:
 
 
 def _has_content(folder: Path) -> bool:
-    """Whether there is a file `XX/NAME` below: a blob, or a log of a run."""
+    """Whether the folder has a file `XX/NAME`: a blob or a log."""
     if not folder.is_dir():
         return False
     inner = (entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False) and entry.name != "incoming")
@@ -155,7 +158,7 @@ def is_networked(kind: str) -> bool:
 
 
 def file_system_of(folder: Path, mountinfo: str) -> str:
-    """The kind of the file system that holds the folder, from the kernel's table of mounts."""
+    """Type of the file system of a folder, from the text of /proc/self/mountinfo."""
     best, kind = -1, ""
     for line in mountinfo.splitlines():
         before, dash, after = line.partition(" - ")

@@ -1,4 +1,4 @@
-"""How other machines reach the service: the second listener, its certificate, and the names it goes by."""
+"""Access from other machines: the second listener, its certificate, and the allowed host names."""
 
 import contextlib
 import resource
@@ -16,12 +16,12 @@ from runyard.settings import Settings
 if TYPE_CHECKING:
     from runyard.http.tls import Certificate
 
-_ANY_OUTSIDE = ("192.0.2.1", 9)  # an address of documentation: asked for the way to it, nothing is sent
+_ANY_OUTSIDE = ("192.0.2.1", 9)  # TEST-NET-1: asks the kernel for the route; nothing is sent
 
 
 def opened_to_others(settings: Settings) -> tuple[Settings, OpenListener | None]:
-    """Listen where the settings say so. The settings come back with what is known only then: `node_url`, `node_ca`,
-    the port, and every name by which the service may be called. Raises InvalidArgument saying what to change."""
+    """Open the listener that the settings ask for. The returned settings hold what is known only then: `node_url`,
+    `node_ca`, the port, and all allowed host names. Raises InvalidArgument that says what to change."""
     _allow_many_files()
     if not is_loopback(settings.host) and not settings.allows_plain:
         raise unencrypted(f"RUNYARD_HOST={settings.host}")
@@ -54,7 +54,7 @@ def _operators_ca(settings: Settings) -> str:
 
 
 def _url(bound: Listen, certificate: "Certificate | None") -> str:
-    """By a name that clients can check."""
+    """Address of the listener by a host name that the certificate covers. Raises InvalidArgument."""
     scheme = "https" if certificate else "http"
     if bound.host not in EVERYWHERE:
         host = bound.host
@@ -72,7 +72,7 @@ def _url(bound: Listen, certificate: "Certificate | None") -> str:
 
 
 def _own_name_in(certificate: "Certificate") -> str:
-    """The name of this machine that the certificate has, else the first name there."""
+    """This machine's name if the certificate covers it, else the first name in the certificate."""
     for host in (socket.getfqdn(), socket.gethostname(), _own_address()):
         if certificate.covers(host):
             return host
@@ -81,7 +81,7 @@ def _own_name_in(certificate: "Certificate") -> str:
 
 
 def _own_address() -> str:
-    """That of the way out of this machine; loopback where there is none."""
+    """Address of the default route's interface; loopback without one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
         probe.connect(_ANY_OUTSIDE)
         return str(probe.getsockname()[0])
@@ -98,7 +98,7 @@ def _names(bound: Listen, certificate: "Certificate | None", url: str) -> frozen
 
 
 def _allow_many_files() -> None:
-    """Each connection is one; the limit that shells set is meant for programs of old."""
+    """Raise the limit of open files: each connection is one, and the usual limit is low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard if hard < 1 << 16 else 1 << 16), hard))

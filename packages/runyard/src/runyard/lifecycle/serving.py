@@ -1,4 +1,7 @@
-"""The service as a process: one per home, from its lock to its last answer."""
+"""The service process: one per home, from taking its lock to its last response.
+
+`runyard serve` and `python -m runyard.lifecycle.serving` start it. Heavy imports come after the lock is taken.
+"""
 
 import argparse
 import fcntl
@@ -48,10 +51,10 @@ log = logging.getLogger("runyard.lifecycle.serving")
 
 
 def serve(settings: Settings, *, keep: bool) -> int:
-    """Run the service until it is told to stop or is idle; returns the exit code.
+    """Run the service until it is asked to stop or is idle; return the exit code.
 
-    Where one runs already, says so once that one answers: code 1, and 0 for a service that was wanted on demand only.
-    A start that fails is told in start-error.json.
+    Where another service of this home answers, the code is 1, or 0 without `keep`. A failed start is written to
+    start-error.json.
     """
     try:
         require_linux()
@@ -80,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tls-key", metavar="FILE", default="")
     parser.add_argument("--no-tls", action="store_true")
     given = parser.parse_args(arguments)
-    if why_not_ours(str(home_folder())) is None:  # else not even a log is written there
+    if why_not_ours(str(home_folder())) is None:  # write nothing, not even a log, to another user's home
         configure_logging("service", home_folder())
     try:
         settings = read_settings({**os.environ, **_as_variables(given)})
@@ -90,13 +93,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _as_variables(given: argparse.Namespace) -> dict[str, str]:
-    """Options that were given count more than the variables for the same."""
+    """Given options as variables, which override the environment."""
     chosen = {LISTEN: given.listen, TLS_CERT: given.tls_cert, TLS_KEY: given.tls_key, NO_TLS: "1" * given.no_tls}
     return {name: value for name, value in chosen.items() if value}
 
 
 def _tell_failure(home: Path, problem: RunyardError) -> int:
-    """On the terminal or in the log, and to whoever started this and waits."""
+    """Log the error, and write it for the process that started this one. Returns the exit code."""
     log.error("%s", f"{problem.problem} {problem.hint}".strip())
     if home.is_dir() and os.access(home, os.W_OK) and why_not_ours(str(home)) is None:
         write_start_error(home, problem.problem, problem.hint)
@@ -117,7 +120,7 @@ def _tell_other(home: Path, keep: bool) -> int:
 
 @contextmanager
 def _service_lock(home: Path) -> Iterator[bool]:
-    """True once the lock is ours; False once another service, which holds it, answers. RunyardError if none does."""
+    """True once the lock is ours; False once the service that holds it answers. Raises RunyardError if none does."""
     ends_at = time.monotonic() + START_SECONDS
     with (home / "service.lock").open("a") as lock:
         while True:
@@ -145,7 +148,7 @@ def _service_lock(home: Path) -> Iterator[bool]:
 
 @contextmanager
 def without_service(home: Path) -> Iterator[None]:
-    """No service of this home starts while inside. Raises Conflict while one runs."""
+    """Keep services of this home from starting inside the block. Raises Conflict while one runs."""
     with (home / "service.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -166,7 +169,7 @@ def _take_over_home(settings: Settings) -> None:
             "this machine, replace its tokens: stop the service, remove the file 'token', start it again.",
             settings.home,
         )
-    # We have the lock: the service of that file has gone, or is that of a home which was copied.
+    # We hold the lock: the service in that file is gone, or belongs to the home that this one was copied from.
     (settings.home / "service.json").unlink(missing_ok=True)
     if original_of(settings.home) is not None:
         leave_to_original(settings.home)
@@ -174,8 +177,8 @@ def _take_over_home(settings: Settings) -> None:
 
 
 def _end_runs_of_original(platform: "Platform", settings: Settings) -> None:
-    """What was unfinished when a home was copied goes on in the original alone. A database of its own kind, which both
-    have, is left as it is: whoever holds its lease carries its runs on."""
+    """Fail the unfinished runs of a copied home: they go on in the original. Runs of a database server that both homes
+    share are left to the holder of its lease."""
     original = original_of(settings.home)
     if original is not None and not settings.database_url:
         why = f"This home was copied from {original} before the run had ended. The run belongs to that home."
@@ -191,7 +194,7 @@ def _end_runs_of_original(platform: "Platform", settings: Settings) -> None:
 
 
 def _serve_alone(settings: Settings, keep: bool) -> None:
-    # These take most of a cold start, and a starter that finds the lock taken needs none of them.
+    # These imports are most of a cold start; a starter that finds the lock taken needs none of them.
     from runyard.heap import share_heap
     from runyard.http.server import HttpServer, listen
     from runyard.lifecycle.holding import Holding, Stopped
@@ -240,19 +243,19 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
     platform.app.state.keep = keep_running
     try:
         platform.services.store_files.forget_incoming()
-        platform.foundation.blobs.remove_abandoned()
+        platform.core.blobs.remove_abandoned()
         sweep_left(home)
         _end_runs_of_original(platform, settings)
         platform.controller.start()
         platform.services.packages.fail_interrupted()
         platform.services.profiles.fail_interrupted()
-        platform.services.service_keeper.start()
+        platform.services.service_reconciler.start()
         write_private(home / "port", str(port))
         server.run(
             platform.app,
             is_busy=platform.services.runs.has_unfinished,
             on_started=lambda: _tell_start(home, facts),
-            on_stopping=platform.foundation.notifier.stop,
+            on_stopping=platform.core.notifier.stop,
         )
     finally:
         log.info("The service of %s stops. Runs go on.", home)
@@ -268,7 +271,7 @@ def _tell_start(home: Path, facts: Facts) -> None:
 
 
 def _name_for_clients(host: str) -> str:
-    """Clients of this machine reach a service that listens everywhere by loopback."""
+    """Host for local clients: loopback where the service listens on every interface."""
     if host in ("", "0.0.0.0", "::"):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
@@ -288,7 +291,7 @@ def _last_port(home: Path) -> int:
 
 
 def _record_program(home: Path) -> str:
-    """Where `runyard` lies, for SDKs of other interpreters that look for it."""
+    """Write the path of the `runyard` program, for SDKs of other interpreters; return it."""
     beside = Path(sys.executable).with_name("runyard")
     program = str(beside) if beside.is_file() else shutil.which("runyard") or ""
     if program:

@@ -1,5 +1,3 @@
-"""Answers of a service that stands by: its health, and that it does nothing else."""
-
 import hmac
 import json
 import os
@@ -20,7 +18,7 @@ _PATH = f"/api/v{WIRE}"
 
 
 class Standby:
-    """Answers on the service's own socket until it is left; `is_stopped` is set by POST /shutdown and by signals."""
+    """Small HTTP server on the service's socket while it stands by. POST /shutdown and signals set `is_stopped`."""
 
     def __init__(self, listening: socket.socket, facts: Facts, home: Path) -> None:
         self.facts, self.home = facts, home
@@ -33,7 +31,7 @@ class Standby:
 
         self._server = ThreadingHTTPServer(("", 0), Handler, bind_and_activate=False)
         self._server.socket.close()
-        self._server.socket = listening.dup()  # what comes while the service starts waits in the queue of both
+        self._server.socket = listening.dup()  # both share one backlog: requests wait there while the service starts
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="standby", daemon=True)
         self._before: dict[int, Any] = {}
@@ -69,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(payload)
 
     def _probed(self) -> tuple[int, dict[str, Any]] | None:
-        """Of probes, which show no token: who holds the database is not for them."""
+        """Response to a probe. Probes show no token, so the holder is not named."""
         if (self.command, self.path) == ("GET", "/healthz"):
             return 200, {"status": "ok"}
         if (self.command, self.path) == ("GET", "/readyz"):
@@ -97,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _answer
 
     def log_message(self, *arguments: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 def _refused(error: RunyardError) -> tuple[int, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""For whoever wants a service to be there, or gone. Loads nothing of what the service is made of."""
+"""Start, stop and find the service of a home, and stop its web services. Imports nothing heavy."""
 
 import fcntl
 import http.client
@@ -20,8 +20,7 @@ from runyard.node.agent_socket import ask_agent
 from runyard.node.detached import tries_within
 from runyard.version import API, VERSION, WIRE
 from runyard_sdk.home import home_identity, private
-from runyard_sdk.start import build_of
-from runyard_sdk.versions import as_numbers
+from runyard_sdk.start import as_numbers, build_of
 
 START_SECONDS = 60.0
 LOOK_AGAIN_SECONDS = 0.02
@@ -35,7 +34,7 @@ NOT_FOR_THE_SERVICE = WORKER_VARIABLES | {
 
 
 def service_status(home: Path) -> Facts | None:
-    """The facts of a service of this home that answers, else None."""
+    """Content of service.json if that service answers, else None."""
     require_own_home(home)
     facts = read_facts(home)
     if facts is None:
@@ -43,20 +42,20 @@ def service_status(home: Path) -> Facts | None:
     health = _ask(facts, "GET", "/health")
     if health is None or health.get("pid") != facts.get("pid"):
         return None
-    # A service of 0.1.0 does not say in its file which home it serves: a copy of that file would lead to it, too.
+    # The file of version 0.1.0 does not name its home, so a copied file would lead to the original's service.
     if "home_id" not in facts and home_identity(str(health.get("home"))) != home_identity(str(home)):
         return None
     return facts
 
 
 def start_service(home: Path, keep: bool) -> Facts:
-    """Find or start it. With `keep` it stays when idle, also one that was running already."""
+    """Find or start the service. With `keep` it stays when idle, also where it was running already."""
     require_linux()
     prepare_home(home)
     with _only_starter(home):
         found = service_status(home)
         if found is not None and build_of(found) < (as_numbers(VERSION), API):
-            # Runs go on meanwhile; an older service would not know what this version asks for.
+            # An older service lacks routes that this version calls. Runs go on during the restart.
             keep = keep or bool(found.get("kept"))
             stop_service(home)
             found = None
@@ -70,8 +69,10 @@ def start_service(home: Path, keep: bool) -> Facts:
 
 
 def stop_service(home: Path) -> bool:
-    """Stop it and wait until it is gone, its node agent too unless runs need that. False when none was running.
-    Web services go on answering."""
+    """Stop the service, and its node agent unless runs need that; wait until it is gone. False if none was running.
+
+    Web services go on answering. Raises RunyardError where the service does not stop.
+    """
     facts = service_status(home)
     if facts is None:
         return False
@@ -112,17 +113,17 @@ def _await(home: Path, process: "subprocess.Popen[bytes]") -> Facts:
         ended = process.poll() is not None
         found = service_status(home)
         if found is not None:
-            process.returncode = 0  # it outlives us on purpose; no warning when this object goes
+            process.returncode = 0  # it outlives us on purpose: avoids the ResourceWarning
             return found
         if ended:
-            said = take_start_error(home)
-            if said is None:
-                require_space(home)  # on a full disk it could not leave a word
+            failure = take_start_error(home)
+            if failure is None:
+                require_space(home)  # on a full disk it cannot write its error
                 raise RunyardError(
                     f"The service ended with {process.returncode} before it answered.",
                     hint=f"See {home / 'service.log'}.",
                 )
-            raise RunyardError(said[0], hint=said[1])
+            raise RunyardError(failure[0], hint=failure[1])
         time.sleep(LOOK_AGAIN_SECONDS)
     raise RunyardError(
         f"The service did not answer within {START_SECONDS:.0f} seconds.", hint=f"See {home}/service.log."
@@ -130,7 +131,7 @@ def _await(home: Path, process: "subprocess.Popen[bytes]") -> Facts:
 
 
 def _ask(facts: Facts, method: str, path: str) -> Facts | None:
-    """The answer's object, or None when nothing there answers as our service does."""
+    """JSON of the response, or None where nothing answers as our service does."""
     address = urlsplit(str(facts.get("url", "")))
     connection = http.client.HTTPConnection(address.hostname or "", address.port or 0, timeout=10)
     try:
@@ -154,7 +155,7 @@ def _is_held(lock: Path) -> bool:
 
 
 def _dismiss_idle_agent(home: Path) -> None:
-    """Runs that go on keep theirs: it looks after their supervisors."""
+    """Stop the agent unless it has attempts, whose supervisors it watches."""
     with suppress(OSError, ValueError, KeyError):
         if not ask_agent(home, {"op": "status"})["attempts"]:
             ask_agent(home, {"op": "exit"})

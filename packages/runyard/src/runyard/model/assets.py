@@ -34,7 +34,7 @@ class Asset:
     tags: Mapping[str, str] = field(default_factory=dict)
     revision: int = 1
     created_by: str = ""
-    """`Principal.name` of who registered it; empty for assets from before it was recorded."""
+    """`Principal.name` of the caller who registered it; empty for assets older than this field."""
 
 
 @dataclass(frozen=True)

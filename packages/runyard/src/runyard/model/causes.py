@@ -1,9 +1,9 @@
-"""Why an environment could not be made: each cause has a code that programs and the documentation know it by."""
-
 from enum import StrEnum
 
 
 class Cause(StrEnum):
+    """Why an environment could not be built. Programs and the documentation use these codes."""
+
     NO_SUCH_PACKAGE = "no_such_package"
     NO_SUCH_VERSION = "no_such_version"
     NOT_FOR_THIS_PYTHON = "not_for_this_python"

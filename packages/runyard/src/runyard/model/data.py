@@ -1,64 +1,64 @@
-"""Data on datastores and at web addresses: what is there, how it is reached, what a run is given of it."""
+"""Data on datastores and at web addresses: files, access to them, and what a run gets of a dataset."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 WEB = ""
-"""The store of plain web addresses: its paths are whole addresses."""
+"""Name of the store of plain web addresses: a path there is a whole address."""
 
 DEFAULT_DATASTORE = "workspaceblobstore"
 
 
 @dataclass(frozen=True)
 class StoredFile:
-    """One file of a store as it was seen."""
+    """One file of a store as it was when it was listed."""
 
     path: str
-    """Below the store's root with '/' between its parts; of WEB the whole address."""
+    """Path below the store's root with '/' between its parts; for WEB the whole address."""
     size: int | None
-    """None where a web server does not tell."""
+    """None if the web server does not report it."""
     etag: str = ""
-    """Opaque; another one means other bytes. Empty where the store has none."""
+    """Opaque; a different etag means different bytes. Empty if the store has none."""
     modified_at: datetime | None = None
     is_ranged: bool = True
-    """Whether parts of it can be read; else it comes whole, from its beginning."""
+    """True if ranges of it can be read; otherwise it can only be read as a whole, from its beginning."""
 
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """How a store is reached, credentials included: kept in memory and on the wire, never in a file, log or error."""
+    """Address and credentials of a store. Kept in memory and on the wire, never in a file, log or error."""
 
     kind: str
     """"folder", "s3", "azure", "gcs", "web" or "service": a store that is read and written through the service."""
     root: str
     """An absolute folder; "bucket" or "bucket/prefix"; a base address, "" for WEB; "workspace/datastore"."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Of the kind: endpoint, region, account_name, tenant_id, client_id, authority ..."""
+    """Options of the kind: endpoint, region, account_name, tenant_id, client_id, authority ..."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class NetworkRules:
-    """How data may be read over a network. The defaults are a laptop's."""
+    """Limits for reading data over a network. The defaults suit a laptop."""
 
     allow_private: bool = True
-    """Whether loopback, private and link-local addresses may be connected to (link-local: never)."""
+    """Allow connections to loopback and private addresses. Link-local addresses are never allowed."""
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Proxies and certificates as environment variables name them, both cases; nothing else is read from there."""
+    """Environment variables for proxies and certificates, in lower and upper case. Others are ignored."""
     max_file_bytes: int = 1 << 40
     max_untold_bytes: int = 20 << 30
-    """The same for a file whose size its server does not tell: it may never end."""
+    """The same limit for a file whose size the server does not report: it may never end."""
     max_redirects: int = 10
     silence_seconds: float = 60.0
-    """A connection, or a transfer, that brings nothing for so long is broken."""
+    """A connection or transfer without data for this long counts as broken."""
     retry_seconds: float = 60.0
-    """How long a store that does not answer is asked again before it counts as Unreachable."""
+    """How long requests to a silent store are retried before Unreachable is raised."""
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a dataset: where it lies below the dataset's root, and where its bytes come from."""
+    """One file of a dataset: its path below the dataset's root, and the source of its bytes."""
 
     path: str
     store: str
@@ -72,20 +72,20 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class DatasetFiles:
-    """What a run is given of a dataset."""
+    """The files that a run gets of a dataset."""
 
     files: Sequence[SourceFile]
     is_one_file: bool
-    """The dataset names one file, so a mount's path is that of the file."""
+    """True if the dataset names one file; a mount then gives the path of that file."""
     folder: tuple[str, str] | None = None
-    """(datastore, path) when the dataset is that whole folder, or that one file, and nothing is left out."""
+    """(datastore, path) if the dataset is exactly this whole folder or this one file."""
     changes: Sequence[str] = ()
-    """Sentences on what is other than when this version was made; empty when nothing is."""
+    """Sentences on what has changed since this version was created; empty if nothing has."""
 
 
 @dataclass(frozen=True)
 class DataForAttempt:
-    """Everything a node needs to bring the data of one attempt."""
+    """Everything that a node needs to stage the data of one attempt."""
 
     datasets: Mapping[str, DatasetFiles]
     """By the name of the input."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class FileEntry:
-    """One file of a snapshot, a run or a model: where it goes and which blob it is."""
+    """One file of a snapshot, a run or a model: its path and its blob."""
 
     path: str
     sha256: str
@@ -22,9 +22,9 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Within:
-    """Where files must lie that are taken in for somebody who may not name every file of this machine."""
+    """Folders that files are taken from for a caller who may not read every file of this machine."""
 
     folders: tuple[Path, ...]
-    """Real paths, without links in them."""
+    """Real paths, with links resolved."""
     refuses_hard_links: bool = False
-    """A hard link may be a file of somebody else under a name in the folder."""
+    """Refuse hard links: one may be another user's file under a name in the folder."""

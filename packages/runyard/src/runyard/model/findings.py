@@ -10,7 +10,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One part of the machine. `remedy` says what to do about a part that is missing or broken."""
+    """Result of checking one part of the machine. `remedy` says how to fix what is missing or broken."""
 
     part: str
     level: Level

@@ -1,5 +1,3 @@
-"""Environments that lie in container images, and the containers that runs of them live in."""
-
 from dataclasses import dataclass
 
 from runyard.model.files import FileEntry
@@ -9,22 +7,22 @@ DEFAULT_PLATFORM = "linux/amd64"
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """The image that an environment's interpreter and packages lie in. It has a `base` or a `dockerfile`, not both."""
+    """The container image of an environment. It has a `base` or a `dockerfile`, not both."""
 
     base: str = ""
-    """The reference to pull, with its registry in front where the user gave one."""
+    """The reference to pull, with the registry in front if the user gave one."""
     dockerfile: str = ""
-    """The text to build the base from."""
+    """The text of the Dockerfile that the base is built from."""
     context: tuple[FileEntry, ...] = ()
-    """What the Dockerfile may copy; nothing else of any machine."""
+    """The files that the Dockerfile may copy; it gets no others."""
     registry: str = ""
-    """The registry's address, for which the node asks the service for credentials. They are in no plan."""
+    """Address of the registry. The node asks the service for its credentials; no plan holds them."""
     login: str = ""
-    """Tells apart what was built with other logins to its registries, and no password: an image that takes one is
-    found by those alone who have it."""
+    """Digest of the registry logins, without a password. An image that needs a login is reused only by callers who
+    have that login."""
     platform: str = DEFAULT_PLATFORM
     interpreter: str = ""
-    """Of an image that is used as it is: the user's interpreter in it, a path or a name on its PATH."""
+    """The user's interpreter in an image that is used unchanged: a path, or a name on its PATH."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class VolumeWish:
 
 @dataclass(frozen=True)
 class ContainerWish:
-    """How the containers of a run differ from what they are by default. Not part of what is built."""
+    """Options of a run's containers that differ from the defaults. Not part of the environment's key."""
 
     shm_bytes: int | None = None
     memory_bytes: int | None = None

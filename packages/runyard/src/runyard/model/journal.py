@@ -1,4 +1,4 @@
-"""What the lines of a run's journal mean; docs/wire.md lists them."""
+"""Parses the lines of a run's journal; docs/wire.md lists them."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from runyard.model.metrics import MetricBatch, MetricKind
 
 _INT64 = range(-(2**63) + 1, 2**63)
 _SCALARS = frozenset({int, float, str, bool, type(None)})
-_DEEPEST = 254  # as of the body of a request: what is deeper could be neither stored nor shown
+_DEEPEST = 254  # as for a request body: deeper values could be neither stored nor shown
 _Columns = tuple[list[str], list[Any], list[int | None], list[float]]
 
 
 @dataclass
 class ParsedJournal:
-    """What a piece of a journal says. A line that cannot be read is counted in `bad_lines` and costs only itself."""
+    """Content of a piece of a journal. A line that cannot be read is counted in `bad_lines` and skipped."""
 
     batches: list[MetricBatch] = field(default_factory=list)
     tags: dict[str, str | None] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class ParsedJournal:
 
 
 def parse_journal(data: bytes) -> ParsedJournal:
-    """Whole lines in, meaning out; never raises. A whole number beyond 64 bits may come out as a float."""
+    """Parse whole lines; never raises. An integer beyond 64 bits may become a float."""
     parsed = ParsedJournal()
     reader = _Reader(parsed)
     columns = _scalar_columns(data)
@@ -42,7 +42,7 @@ def parse_journal(data: bytes) -> ParsedJournal:
 
 
 def _scalar_columns(data: bytes) -> _Columns | None:
-    """Names, values, steps and times, if all lines are sound scalars. One flat list takes a third of the time."""
+    """Names, values, steps and times if all lines are valid scalars, else None. One flat list is three times faster."""
     try:
         flat: list[Any] = orjson.loads(data.rstrip(b"\n").replace(b"]\n[", b","))
     except orjson.JSONDecodeError:
@@ -65,7 +65,7 @@ def _decoded(data: bytes, parsed: ParsedJournal) -> Sequence[Any]:
     filled = [line for line in data.split(b"\n") if line and not line.isspace()]
     try:
         decoded: list[Any] = orjson.loads(b"[" + b",".join(filled) + b"]")
-        if len(decoded) == len(filled):  # else one line held several values, or several lines one
+        if len(decoded) == len(filled):  # otherwise a line held several values, or one value spanned lines
             return decoded
     except orjson.JSONDecodeError:
         pass

@@ -1,4 +1,4 @@
-"""Which data a run read and wrote."""
+"""Datasets that runs read and wrote."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,20 +13,20 @@ class Direction(StrEnum):
 
 
 REFERENCE = "Reference"
-"""The mode of a dataset that a script looked up by itself."""
+"""Mode of a dataset that the script looked up by itself."""
 
 
 @dataclass(frozen=True)
 class DatasetUse:
-    """One version of a dataset as an input or output of a run, named as it was then."""
+    """One version of a dataset as an input or output of a run, with the names of that time."""
 
     run_id: RunId
     direction: Direction
     name: str
-    """Of the input or output; "" for one that the script looked up."""
+    """Name of the input or output; "" if the script looked the dataset up."""
     dataset_id: str
     dataset_name: str
-    """"" for one that was only saved."""
+    """Empty for a dataset that was saved without a name."""
     dataset_version: int
     mode: str
     at: datetime

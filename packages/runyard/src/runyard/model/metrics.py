@@ -13,7 +13,7 @@ class MetricKind(StrEnum):
 
     @property
     def family(self) -> "MetricKind":
-        """Scalars and lists of one name are one metric; a row, a table or an image of that name is another."""
+        """Kind that identifies the metric: scalars and lists of one name are one metric, each other kind is another."""
         return MetricKind.SCALAR if self is MetricKind.LIST else self
 
 
@@ -21,7 +21,7 @@ class MetricKind(StrEnum):
 class MetricBatch:
     """New points of one metric, as columns in the order they were logged; `kind` is the first point's.
 
-    A value is a scalar, a row or table as a dict, or an artifact path. A list stands as its elements.
+    A value is a scalar, a row or table as a dict, or an artifact path. A list is stored as its elements.
     """
 
     name: str
@@ -57,7 +57,7 @@ class MetricSeries:
 
 
 def as_number(value: Any) -> float | None:
-    """None for what is not one: a text, a truth value, an integer beyond any float. NaN is one."""
+    """The value as a float; None for a string, a bool or an integer too large for a float. NaN is a number."""
     if type(value) not in (int, float):
         return None
     try:

@@ -1,4 +1,7 @@
-"""Every name and path that a user may give is checked here, before it reaches a store or the disk."""
+"""Checks of every name and path that a user may give, before it reaches a store or the disk.
+
+Each `check_*` returns the value or raises InvalidArgument.
+"""
 
 import re
 from collections.abc import Iterable
@@ -46,7 +49,7 @@ def check_run_id(run_id: str) -> str:
 
 
 def check_journal_name(name: str, run_id: str) -> str:
-    """A journal's name begins with the run it belongs to, so that a line cannot land on another run."""
+    """A journal's name begins with the id of its run, so that no line is stored for another run."""
     _matching(_JOURNAL, name, "journal name", "RUN_ID~RANK-PID-RANDOM.jsonl")
     if "~" in name and name.split("~", 1)[0] != run_id:
         raise InvalidArgument(
@@ -56,7 +59,7 @@ def check_journal_name(name: str, run_id: str) -> str:
 
 
 def journal_rank(name: str) -> int:
-    """Which rank of its run wrote the journal; 0 where the name does not say."""
+    """Rank that wrote the journal; 0 if the name does not contain one."""
     found = _RANK.search(name)
     return int(found[1]) if found else 0
 
@@ -81,7 +84,7 @@ def check_web_service_name(name: str) -> str:
 
 
 def check_asset_name(kind: AssetKind, name: str) -> str:
-    """Kinds whose name becomes a folder or a number:version take fewer characters than the others."""
+    """Kinds whose name becomes a folder or part of NAME:VERSION allow fewer characters than the others."""
     if kind is AssetKind.COMPUTE:
         return check_compute_name(name)
     if kind is AssetKind.DATASTORE:
@@ -97,8 +100,8 @@ def check_asset_name(kind: AssetKind, name: str) -> str:
 
 
 def check_relative_path(path: str, argument: str) -> str:
-    """The path with '.' and doubled '/' taken out. Refuses what would leave its root or could not be a file, also on
-    systems where a backslash parts names and a letter with a colon is a drive."""
+    """The path without '.' and doubled '/'. Refuses paths that leave their root or name no file, also by the rules of
+    Windows (backslashes, drive letters)."""
     check_text(path, argument)
     if "\0" in path:
         raise InvalidArgument(f"{argument} {_shown(path)} holds a NUL character.", hint="Rename the file.")
@@ -126,7 +129,7 @@ def check_sha256(value: str) -> str:
 
 
 def check_text(value: str, argument: str) -> str:
-    """Refuses strings that UTF-8 cannot hold, such as file names with undecodable bytes."""
+    """Refuses strings that UTF-8 cannot encode, such as file names with undecodable bytes."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -135,7 +138,7 @@ def check_text(value: str, argument: str) -> str:
 
 
 def check_entries(entries: Iterable[FileEntry]) -> None:
-    """No path twice, and none that is a file and the folder of another at once."""
+    """Refuses a path that occurs twice, or that is both a file and a folder."""
     files: set[str] = set()
     for entry in entries:
         if entry.path in files:

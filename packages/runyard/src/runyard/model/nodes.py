@@ -3,7 +3,7 @@ from datetime import datetime
 from enum import StrEnum
 
 DEFAULT_IDLE_SECONDS = 1800
-"""After which a cluster lets an idle node go, where it was not told otherwise."""
+"""Default time after which a cluster removes an idle node."""
 
 
 class NodeState(StrEnum):
@@ -27,12 +27,12 @@ class Node:
     since: datetime
     run_id: str | None = None
     gpus: tuple[str, ...] | None = None
-    """Those given to the run that holds it; None where the platform shares out the machine's own."""
+    """GPUs of the run that holds the node; None if the platform divides those of this machine."""
 
 
 @dataclass(frozen=True)
 class Gang:
-    """All the nodes of a run, or none of them and what it waits for."""
+    """The nodes of a run: all that it asked for, or none and the reason why it waits."""
 
     nodes: tuple[Node, ...] = ()
     most_nodes: int = 1

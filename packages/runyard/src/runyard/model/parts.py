@@ -8,22 +8,22 @@ from runyard.model.runs import AttemptId
 
 
 class PartState(StrEnum):
-    """In this order; a part never goes back."""
+    """States in their order; a node task never goes back to an earlier one."""
 
     READY = "ready"
-    """Everything is at hand on its node: code, environment, data, ports. It waits for the other nodes."""
+    """Code, environment, data and ports are ready on its node. It waits for the other nodes."""
     RUNNING = "running"
     DONE = "done"
-    """Its essential processes have ended well, or it never had one; others, such as a parameter server, go on."""
+    """Its essential processes have succeeded, or it has none; others, such as a parameter server, still run."""
     FAILING = "failing"
-    """It has failed by itself, and says how; what it wrote is still to be delivered."""
+    """It has failed and reports why; its output is still being uploaded."""
     ENDED = "ended"
-    """Nothing of it runs any more, and all it wrote has been delivered."""
+    """All its processes have ended and all its output is uploaded."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One node's share of an attempt that has several. `facts` is what its supervisor said last of each state."""
+    """The share of one node in an attempt on several nodes. `facts` merges what its supervisor has reported."""
 
     attempt_id: AttemptId
     node: int
@@ -32,6 +32,6 @@ class Part:
     facts: JsonObject = field(default_factory=dict)
 
     @read_once
-    def told(self) -> NodeReport:
-        """The facts, each of its type."""
+    def report(self) -> NodeReport:
+        """The facts as a typed report."""
         return NodeReport.of_part(self.state.value, self.facts)

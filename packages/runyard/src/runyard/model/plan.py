@@ -8,28 +8,28 @@ from runyard.model.runs import AttemptId, RunId
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """One process of a run on a node: `python` is filled in by the node once its environment stands."""
+    """One process of a run on a node. The node fills in "{python}" once the environment is ready."""
 
     rank: int
     command: tuple[str, ...]
     env: Mapping[str, str]
     log: str
-    """Path of its log in run history, e.g. azureml-logs/70_driver_log.txt."""
+    """Path of its log in the run history, e.g. azureml-logs/70_driver_log.txt."""
     role: str = "worker"
-    """"worker"; "launcher", which starts the ranks; "ps" or "server", which serve the others and never end by
-    themselves: the platform ends them once the rest have ended."""
+    """"worker"; "launcher", which starts the ranks; "ps" or "server", which serve the other processes and never exit by
+    themselves: the platform stops them once the others have ended."""
 
     @property
     def is_essential(self) -> bool:
-        """Whether the run goes on for as long as this process does."""
+        """True if the run lasts as long as this process."""
         return self.role not in ("ps", "server")
 
 
 @dataclass(frozen=True)
 class DataItem:
-    """Data a run wants at hand. The node brings it and replaces `placeholder` in arguments by its path.
+    """Data that a run needs. The node stages it and replaces `placeholder` in arguments by its path.
 
-    Where it comes from in full, credentials included, the node asks the service when it brings it.
+    The node asks the service for its exact source, credentials included, when it stages the data.
     """
 
     name: str
@@ -41,64 +41,64 @@ class DataItem:
     dataset_id: str = ""
     datastore: str = ""
     path: str = ""
-    """Of references and outputs: where on the datastore, "" for its root."""
+    """Path on the datastore, for references and outputs; "" is its root."""
     variables: tuple[str, ...] = ()
     """Set to the item's path in the script's environment."""
     path_on_compute: str | None = None
     overwrite: bool = False
     globs: tuple[str, ...] = ()
-    """Of an uploaded output: which of its files; empty means all."""
+    """Files of an uploaded output to keep; empty means all."""
 
 
 @dataclass(frozen=True)
 class CondaSpec:
-    """What the user's conda lists say, for a machine where conda solves them. Where none does, `requirements` of the
-    environment has their twins on PyPI."""
+    """The user's conda packages, for a machine that has conda. Without conda, `requirements` of the environment holds
+    the matching PyPI packages."""
 
     packages: tuple[str, ...]
-    """As the user wrote them, such as "numpy=1.16" or "conda-forge::lightgbm"; the wished python is not among them."""
+    """As the user wrote them, such as "numpy=1.16" or "conda-forge::lightgbm", without the Python version."""
     channels: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
-    """What pip adds on top."""
+    """Packages that pip installs on top."""
 
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """What a run's interpreter must hold. Equal specs have equal `key`s and share one environment."""
+    """The interpreter and packages that a run needs. Equal specs have equal `key`s and share one environment."""
 
     python: str = ""
-    """Wished version such as "3.6.2", or an absolute path when `user_managed`."""
+    """Requested version such as "3.6.2", or an absolute path if `user_managed`."""
     requirements: tuple[str, ...] = ()
     user_managed: bool = False
     exact_python: bool = False
-    """True when a framework works on these minors only; `python` then lists them, best first: "3.6,3.7"."""
+    """True if a framework works only on these minor versions; `python` then lists them, best first: "3.6,3.7"."""
     constraints: tuple[str, ...] = ()
     build_constraints: tuple[str, ...] = ()
     preferences: tuple[str, ...] = ()
-    """Constraints that are given up, all together, where they cannot be met."""
+    """Constraints that are all dropped if they cannot be met together."""
     choices: tuple[tuple[str, ...], ...] = ()
-    """Sets of requirements, best first: the first that can be had joins `requirements` (a CPU build, else any)."""
+    """Sets of requirements, best first: the first that can be installed is added (a CPU build, else any)."""
     builds: tuple[str, ...] = ()
-    """Requirements compiled against all the others once those are installed, such as "horovod==0.16.1"; one without a
-    version is the release that suits the framework, and is left out where there is none."""
+    """Requirements compiled after all others are installed, such as "horovod==0.16.1". Without a version, the release
+    that fits the framework is chosen; if there is none, it is skipped."""
     python_instead: str = ""
-    """Taken where the packages need another Python than `python`, which nobody chose. Not part of the key."""
+    """Fallback if the packages need another Python and the user did not choose `python`. Not part of the key."""
     library_links: tuple[tuple[str, str], ...] = ()
-    """Names under which old packages look for shared libraries, each with the library here that answers to it."""
+    """Library names that old packages load, each with the installed library to link to."""
     conda: CondaSpec | None = None
     image: ImageSpec | None = None
-    """The container image that all this lies in; None for a virtual environment of the machine."""
+    """The container image that holds the environment; None for a virtual environment of the machine."""
     sources: str = ""
-    """Tells apart environments whose packages come from other indexes than the usual: a hash of their addresses."""
+    """Hash of the package indexes if they are not the default ones; part of the key."""
     locked: str = ""
-    """The lock of an earlier build, which is to be made again exactly."""
+    """The lock of an earlier build that must be reproduced exactly."""
     notes: tuple[str, ...] = ()
     """Lines for the build log: what was mapped, substituted or dropped. Not part of the key."""
 
 
 @dataclass(frozen=True)
 class PortWish:
-    """A port that a process of the node will bind. The node chooses it, free on the whole machine."""
+    """A port that a process of the node will bind. The node chooses one that is free on the machine."""
 
     name: str
     preferred: int | None = None
@@ -122,11 +122,10 @@ class NodePlan:
 class LaunchPlan:
     """Everything an engine needs to start one attempt of a run, and nothing it must work out.
 
-    `kind` is "run", or "prepare" to build the environment and nothing else. In commands these words stand for
-    what the node knows: "{python}" the interpreter of the environment; "{mpirun}", "{rsh_agent}", "{host_file}",
-    "{rank_starter}" for MPI; "{host_file}" may be a variable's value too. What follows "{rank_starter}" is filled in
-    on the node of each rank. "<port:NODE:NAME>", anywhere in a command or a variable, stands for the port that node
-    NODE chose for its wish NAME.
+    `kind` is "run", or "prepare" to only build the environment. The node replaces these placeholders in commands:
+    "{python}", the interpreter of the environment; "{mpirun}", "{rsh_agent}", "{host_file}" and "{rank_starter}" for
+    MPI. "{host_file}" may also be the value of a variable. Text after "{rank_starter}" is filled in on the node of each
+    rank. "<port:NODE:NAME>", anywhere in a command or variable, is the port that node NODE chose for its request NAME.
     """
 
     attempt_id: AttemptId
@@ -141,23 +140,23 @@ class LaunchPlan:
     max_seconds: int | None = None
     cancel_grace_seconds: float = 10.0
     notices: tuple[str, ...] = ()
-    """Lines put at the head of rank 0's log, e.g. that the run takes the CPU."""
+    """Lines for the top of rank 0's log, e.g. that the run uses the CPU."""
     token: str = ""
-    """What the supervisor shows the service."""
+    """Token of the supervisor for requests to the service."""
     node: int = 0
-    """Which of `nodes` this copy of the plan is for."""
+    """Index in `nodes` of the node that this copy of the plan is for."""
     secret: str = ""
-    """What the nodes of an MPI run show one another."""
+    """Shared secret of the nodes of an MPI run."""
     shares_files: bool = True
-    """The node sees the service's disk: files are handed over by path."""
+    """True if the node sees the service's disk: files are passed by path."""
     container: ContainerWish = field(default_factory=ContainerWish)
-    """How the run's containers are made, where its environment has an image."""
+    """Options of the run's containers, if its environment has an image."""
     restores_outputs: bool = False
-    """Lay the run's files below outputs/ into the working folder first: the run goes on from its checkpoints."""
+    """Restore the run's files below outputs/ first, so that it continues from its checkpoints."""
 
     @property
     def part(self) -> str:
-        """The name of this node's share of the attempt, and of its folder."""
+        """Name of this node's task, and of its folder."""
         return part_name(self.attempt_id, self.node)
 
     @property
@@ -166,15 +165,15 @@ class LaunchPlan:
 
     @property
     def is_distributed(self) -> bool:
-        """Whether its processes speak with one another, be it a single one that serves itself."""
+        """True if its processes communicate with each other, even if there is only one."""
         return len(self.nodes) > 1 or len(self.here.processes) > 1 or bool(self.here.ranks or self.here.ports)
 
     @property
     def shares_outputs(self) -> bool:
-        """Whether all nodes have one ./outputs, which node 0 collects once no other can write there any more."""
+        """True if all nodes share one ./outputs, which node 0 uploads after all others have ended."""
         return len(self.nodes) > 1 and self.shares_files and self.kind == "run"
 
 
 def part_name(attempt_id: AttemptId, node: int) -> str:
-    """Attempts end in a number, so this is no other attempt's name."""
+    """Name of a node's task. Attempt ids end in a number, so it equals no other attempt's id."""
     return f"{attempt_id}-{node}" if node else attempt_id

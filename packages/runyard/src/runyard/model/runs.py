@@ -39,10 +39,10 @@ class RunStatus(StrEnum):
 
 _END = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELED})
 _S = RunStatus
-# FAILED and CANCELED can be reached from anywhere that is not terminal. COMPLETED too, but for a
-# run nobody has started: an interactive run, or a report that overtook the one before it.
-# A run goes back to QUEUED to be started once more, and stays QUEUED when it is handed over to an engine that has a
-# queue. One that only builds its environment ends from PREPARING.
+# FAILED and CANCELED can be reached from every status that is not terminal. COMPLETED too, except from QUEUED: an
+# interactive run may complete without being started, and a report may overtake the one before. A run goes back to
+# QUEUED to be started again, and stays QUEUED when it is handed over to an engine with a queue of its own. A run that
+# only builds its environment ends from PREPARING.
 NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     _S.NOT_STARTED: frozenset({_S.PREPARING, _S.QUEUED, _S.STARTING, _S.RUNNING, _S.CANCEL_REQUESTED}) | _END,
     _S.PREPARING: frozenset({_S.QUEUED, _S.STARTING, _S.CANCEL_REQUESTED}) | _END,
@@ -59,7 +59,7 @@ NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A snapshot of one run. `definition` is the SDK v1 run definition, as its users read it."""
+    """The state of one run at one moment. `definition` is the SDK v1 run definition."""
 
     id: RunId
     workspace: str
@@ -90,28 +90,28 @@ class RunRecord:
     environment_lock: str = ""
     exit_facts: Mapping[str, Any] | None = None
     launched_from: str | None = None
-    """The service that started the present attempt, as HOST:HOME: on its machine it alone can look after it."""
+    """The service that started the current attempt, as HOST:HOME. Only that service can manage its local processes."""
     created_by: str = ""
-    """`Principal.name` of who submitted it; empty for runs from before it was recorded."""
+    """`Principal.name` of the caller who submitted it; empty for runs older than this field."""
     job_id: str | None = None
-    """The id that the engine gave to the job of the present attempt; None where it has none or none is known yet."""
+    """The engine's id for the job of the current attempt; None if there is none or it is not known yet."""
     sequence: int = 0
-    """Grows with each run stored; a listing goes on below it."""
+    """Grows with each stored run; the next page of a listing starts below it."""
 
     @property
     def is_interactive(self) -> bool:
-        """Its process is not ours: nothing is launched, watched or stopped."""
+        """True if the user's own process is the run: the platform launches, watches and stops nothing."""
         return self.target == INTERACTIVE_TARGET
 
     @property
     def is_handed_over(self) -> bool:
-        """It waits in the queue of an engine that has one, which decides when it starts."""
+        """True if it waits in the engine's own queue, so the engine decides when it starts."""
         return self.status is RunStatus.QUEUED and bool(self.nodes)
 
 
 @dataclass(frozen=True)
 class RunEvent:
-    """One line of a run's history: a status reached, a note, a fault survived."""
+    """One line of a run's history: a new status, a note, or an error that did not end the run."""
 
     at: datetime
     kind: str
@@ -120,7 +120,7 @@ class RunEvent:
 
 @dataclass(frozen=True)
 class QueuedRun:
-    """As much of a run that waits for its target as the others of the queue must know."""
+    """The fields of a queued run that scheduling needs."""
 
     id: RunId
     message: str
@@ -129,7 +129,7 @@ class QueuedRun:
 
 @dataclass(frozen=True)
 class RunQuery:
-    """What to list, newest first unless `order_by_metric` is given. None means any."""
+    """Filter of a listing, newest first unless `order_by_metric` is given. None matches all."""
 
     workspace: str
     experiment: str | None = None

@@ -1,4 +1,4 @@
-"""A sweep: one run that tries many values of its script's arguments, each in a child run of its own."""
+"""A sweep: one run that tries many values of its script's arguments, each in its own child run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from runyard.model.runs import RunId, RunStatus
 
 VALUES_TAG = "hyperparameters"
-"""The tag of a child that holds the JSON of its values."""
+"""Tag of a child run that holds the JSON of its values."""
 
 Values = Mapping[str, Any]
-"""What one trial's arguments are, by the names that the user gave them."""
+"""Arguments of one trial by the user's names for them."""
 
 
 class Goal(StrEnum):
@@ -21,20 +21,20 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a policy has a trial stopped, at which of its intervals."""
+    """Decision of a policy to stop a trial at one of its intervals."""
 
     policy: str
     interval: int
     value: float | None
-    """The best of the trial up to that interval; None where it never logged a number."""
+    """Best value of the trial up to that interval; None if it logged no number."""
     held_against: float | None
     text: str
-    """The whole decision as one sentence."""
+    """The decision as one sentence for users."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of values. It is stored before its child run is made, so the number, and the id, is used once."""
+    """One set of values. It is stored before its child run is created, so each number and id is used once."""
 
     sweep_id: RunId
     number: int
@@ -48,16 +48,16 @@ class Trial:
 
 
 class RankedTrial(NamedTuple):
-    """A trial as its users compare it. A tuple, since one question gives ten thousand of them."""
+    """A trial with the result that users compare. A tuple, because one query returns ten thousand of them."""
 
     run_id: RunId
     number: int
     values: str
     """The JSON text of its values, as stored."""
     status: RunStatus
-    """NotStarted where its run is not made yet."""
+    """NotStarted if its run does not exist yet."""
     best: float | None
-    """The best of the primary metric; None where no number was logged."""
+    """Best value of the primary metric; None if no number was logged."""
     intervals: int
     """How often the primary metric was logged."""
     stop: Stop | None = None

@@ -9,7 +9,7 @@ from runyard.model.plan import EnvironmentSpec
 
 
 class ServiceType(StrEnum):
-    """What the user called it. All of them run on this machine; they differ in their defaults."""
+    """Type that the user chose. All run on this machine; they differ in their defaults."""
 
     ACI = "ACI"
     AKS = "AKS"
@@ -20,13 +20,13 @@ class ServiceState(StrEnum):
     TRANSITIONING = "Transitioning"
     HEALTHY = "Healthy"
     UNHEALTHY = "Unhealthy"
-    """It was healthy; now no worker answers, and new ones are being tried."""
+    """It was healthy; now no worker answers, and new workers are being started."""
     FAILED = "Failed"
     DELETING = "Deleting"
 
 
 class Scorer(StrEnum):
-    """What a worker runs: the user's script, or one of our own scorers by the model's framework."""
+    """What a worker runs: the user's script, or a built-in scorer for the model's framework."""
 
     SCRIPT = "script"
     TENSORFLOW = "tensorflow"
@@ -41,31 +41,31 @@ class ServedModel:
     name: str
     version: int
     files: tuple[FileEntry, ...]
-    """Paths as they lie below azureml-models/NAME/VERSION/."""
+    """Paths below azureml-models/NAME/VERSION/."""
 
 
 @dataclass(frozen=True)
 class Admission:
-    """Who may ask. Keys are compared in constant time; tokens are signed with `token_secret`."""
+    """Credentials for scoring. Keys are compared in constant time; tokens are signed with `token_secret`."""
 
     keys: tuple[str, ...] = ()
-    """Primary, secondary. Empty: no key is asked for."""
+    """Primary and secondary key. Empty: no key is needed."""
     token_secret: str = ""
-    """Not empty: signed tokens are accepted, and keys are not."""
+    """If set, signed tokens are accepted and keys are not."""
 
 
 @dataclass(frozen=True)
 class ServingLimits:
     request_bytes: int = 100 << 20
     scoring_seconds: float = 60.0
-    """A request that takes longer is answered 504, and the worker that hangs on it is replaced."""
+    """A request that takes longer gets 504, and its worker is replaced."""
     queue_seconds: float = 30.0
-    """A request that no worker took for so long is answered 503 with Retry-After."""
+    """A request that waits longer for a worker gets 503 with Retry-After."""
     queued_requests: int = 1000
-    """One more is answered 503 at once."""
+    """Further requests get 503 at once."""
     queued_bytes: int = 256 << 20
     memory_bytes: int = 0
-    """A worker that holds more is replaced, and its log says why; 0 means most of the machine's memory."""
+    """A worker that uses more is replaced, and its log says why; 0 means most of the machine's memory."""
     init_seconds: float = 300.0
 
 
@@ -78,19 +78,19 @@ class Scale:
     target_utilization: int = 70
     refresh_seconds: float = 1.0
     requests_at_once: int = 1
-    """How many requests one worker works on, in threads; 1 means one after another, in its main thread."""
+    """Concurrent requests of one worker, in threads; 1 means one after another, in its main thread."""
 
 
 @dataclass(frozen=True)
 class Listening:
-    """Where the operator wants web services to be."""
+    """The operator's defaults for the addresses and certificates of web services."""
 
     host: str = "127.0.0.1"
     names: tuple[str, ...] = ()
-    """For the Host header; the first is the one in a scoring_uri."""
+    """Names allowed in the Host header; scoring_uri uses the first."""
     certificate: str = ""
     private_key: str = field(default="", repr=False)
-    """PEM texts for web services that have none of their own."""
+    """PEM texts for web services without a certificate of their own."""
     request_bytes: int = ServingLimits.request_bytes
 
 
@@ -100,24 +100,24 @@ class VersionShare:
 
     name: str
     service_id: str
-    """Of the web service that answers for it, which has no port of its own."""
+    """Id of the web service that serves this version; it has no port of its own."""
     share: int
-    """Of the requests, in percent; the shares of an endpoint are 100 together."""
+    """Percentage of requests; the shares of an endpoint add up to 100."""
     is_default: bool = False
 
 
 @dataclass(frozen=True)
 class ServiceSpec:
-    """All that the gateway needs to run a web service, secrets included: it lies in a file for the owner alone."""
+    """Everything the gateway needs to run a web service, secrets included. Its file is readable by the owner only."""
 
     id: str
     workspace: str
     name: str
     type: ServiceType
     revision: int
-    """Grows when other workers are needed: another model, other code, another environment, `reload`."""
+    """Grows when new workers are needed: another model, code or environment, or `reload`."""
     generation: int
-    """Grows with every write of the spec; a change of keys, limits or scale needs no new workers."""
+    """Grows with every write of the spec. A change of keys, limits or scale needs no new workers."""
     scorer: Scorer
     models: tuple[ServedModel, ...]
     environment: EnvironmentSpec
@@ -125,35 +125,35 @@ class ServiceSpec:
     entry_script: str = ""
     """Path in `code`, for Scorer.SCRIPT."""
     framework_version: str = ""
-    """As registered, for messages."""
+    """Framework version of the registered model, for messages."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Set in every worker: the environment's own, thread counts by cpu_cores, CUDA_VISIBLE_DEVICES."""
+    """Variables of every worker: those of the environment, thread counts by cpu_cores, CUDA_VISIBLE_DEVICES."""
     build_variables: Mapping[str, str] = field(default_factory=dict)
-    """Of whoever deployed it, for building its environment: PATH, proxies, indexes."""
+    """Variables of the user who deployed it, for building its environment: PATH, proxies, indexes."""
     packages: PackageSettings = field(default_factory=PackageSettings)
-    """The workspace's, for the same."""
+    """Package settings of the workspace, for the same build."""
     addresses: Mapping[str, str] = field(default_factory=dict)
-    """Those with passwords, by what stands for them in `environment`."""
+    """Addresses with passwords, by their placeholders in `environment`."""
     port: int = 0
-    """0: any free one; the one chosen is kept from then on."""
+    """0 means any free port; the chosen port is kept."""
     host: str = "127.0.0.1"
     """The address that the port listens on."""
     host_names: tuple[str, ...] = ()
-    """What the Host header may name beside loopback and the address itself; "*." stands for one label."""
+    """Names allowed in the Host header besides loopback and the address; "*." matches one label."""
     scoring_path: str = "/score"
-    """Where scoring_uri points: /score, /api/v1/service/NAME/score or /v1/models/NAME:predict."""
+    """Path of scoring_uri: /score, /api/v1/service/NAME/score or /v1/models/NAME:predict."""
     admission: Admission = Admission()
     certificate: str = ""
     private_key: str = ""
-    """PEM texts. Both or neither: then the port speaks TLS."""
+    """PEM texts, both or neither. If set, the port uses TLS."""
     limits: ServingLimits = ServingLimits()
     scale: Scale = Scale()
     schema: Mapping[str, object] = field(default_factory=dict)
-    """What is known of inputs and outputs before a worker has told more."""
+    """Known schema of inputs and outputs until a worker reports its own."""
     versions: tuple[VersionShare, ...] = ()
-    """Not empty: an endpoint. It has a port and no workers; each request goes to one of these."""
+    """Not empty for an endpoint: it has a port and no workers, and each request goes to one of these versions."""
     is_version: bool = False
-    """Of an endpoint: it has workers and no port."""
+    """True for a version of an endpoint: it has workers and no port."""
 
 
 @dataclass(frozen=True)
@@ -164,23 +164,23 @@ class ServiceTrouble:
     """files, environment, init, port or running."""
     traceback: str = ""
     logs: str = ""
-    """The last lines that the worker wrote."""
+    """Last lines of the worker's log."""
 
 
 @dataclass(frozen=True)
 class ObservedService:
-    """What the gateway last said. `version` grows with every change."""
+    """State that the gateway last reported. `version` grows with every change."""
 
     version: int
     generation: int
-    """Of the spec that it has taken notice of."""
+    """Generation of the spec that the gateway has read."""
     revision: int
-    """Of the workers that answer now; 0 before the first are ready."""
+    """Revision of the workers that answer now; 0 before the first are ready."""
     state: ServiceState
     step: str = ""
-    """Of the deployment that goes on: files, environment, init; "" when none does."""
+    """Current step of a deployment: files, environment or init; "" if none is in progress."""
     trouble: ServiceTrouble | None = None
-    """Why the newest revision does not answer, or why nothing does any more."""
+    """Why the newest revision does not answer, or why no revision does."""
     failed_revision: int = 0
     port: int = 0
     replicas: int = 0
@@ -188,4 +188,4 @@ class ObservedService:
     changed_at: datetime | None = None
     notes: tuple[str, ...] = ()
     schema: Mapping[str, object] = field(default_factory=dict)
-    """As told by the worker: {"input": JSON schema, "output": ..., "sample": ...} where known."""
+    """Schema that the worker reported, as far as known: {"input": JSON schema, "output": ..., "sample": ...}."""

@@ -9,5 +9,7 @@ WORKER_VARIABLES = frozenset(
         "RUNYARD_WORKER",
     }
 )
-"""By these a worker of a web service knows what it serves, and is known itself: whatever has them ends with it. A
-service or an agent that a scoring script happens to start must not."""
+"""Variables that mark a worker of a web service: every process that inherits them is killed with the worker.
+
+So they are removed for a service or an agent that a scoring script may start: it must outlive the worker.
+"""

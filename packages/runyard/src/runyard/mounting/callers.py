@@ -1,4 +1,4 @@
-"""Which processes ask. The kernel names the thread, in the numbers of the mount's own PID namespace."""
+"""Processes behind FUSE requests. The kernel names the thread, numbered in the PID namespace of the mount."""
 
 import os
 
@@ -6,7 +6,7 @@ _SIGKILL_BIT = 1 << 8
 
 
 def process_of(thread: int) -> int:
-    """The process of a thread; the thread itself where nothing is known of it."""
+    """Process of a thread; the thread id itself if the thread is gone."""
     return _status(thread).get("Tgid", thread)
 
 
@@ -15,7 +15,7 @@ def is_thread_of(thread: int, process: int) -> bool:
 
 
 def is_being_killed(thread: int) -> bool:
-    """Whether it is gone, or on its way."""
+    """Whether the thread is gone, or has a pending SIGKILL."""
     status = _status(thread)
     return not status or bool((status["SigPnd"] | status["ShdPnd"]) & _SIGKILL_BIT)
 

@@ -15,13 +15,16 @@ from runyard.mounting.staging import StagedFile, Staging
 from runyard.ports.data import DataStore
 
 _PIECE_BYTES = 8 << 20
-_MOST_TOLD = 100
+_MOST_LISTED = 100
 _KEPT_FILES, _KEPT_BYTES = 64, 256 << 20
 
 
 class FileContents:
-    """What is in the files of a writable mount: read from the store, or from local disk from the first change on;
-    stored when the script closes or syncs the file."""
+    """Contents of the files of a writable mount.
+
+    Reads come from the store; from the first write on, the file is on local disk. It is stored when the script closes
+    or syncs it.
+    """
 
     def __init__(
         self, store_name: str, store: DataStore, names: RemoteNames, reader: FileReader, staging: Staging, log: MountLog
@@ -30,10 +33,10 @@ class FileContents:
         self._reader, self._staging, self._log = reader, staging, log
         self._lock = threading.Lock()
         self._kept: OrderedDict[FileNode, int] = OrderedDict()
-        self._troubles: dict[FileNode, str] = {}
+        self._store_errors: dict[FileNode, str] = {}
         self._failures = RecentFailures()
         self.sent_bytes = 0
-        """Grows while a file is being stored."""
+        """Bytes uploaded so far, also of files that are not complete."""
         self.written_files = 0
         self.written_bytes = 0
 
@@ -43,9 +46,9 @@ class FileContents:
                 return (file.staged.read(start, length),)
         if file.stored is None:
             return ()
-        self._failures.refuse_again(file.number)
+        self._failures.raise_recent(file.number)
         try:
-            with self._told(file, "Reading"):
+            with self._logged(file, "Reading"):
                 return self._reader.read(self._source(file), start, length)
         except OSError as error:
             self._failures.note(file.number, errno_of(error))
@@ -63,25 +66,25 @@ class FileContents:
             _changed(file)
 
     def start_empty(self, file: FileNode) -> None:
-        """A file that was just made: it is stored even if nothing is ever written to it."""
+        """Start a new file. It is stored even if nothing is written to it."""
         with file.content:
             self._stage_empty(file)
             _changed(file)
 
     def claim(self, file: FileNode) -> None:
-        """Store it, empty, unless somebody else has made it: AlreadyExists, as EEXIST."""
-        with file.content, self._told(file, "Making"):
+        """Store an empty file for O_EXCL. Raises EEXIST if another writer has created it."""
+        with file.content, self._logged(file, "Making"):
             file.stored = self._store.put(
-                self._names.key(file), self._stage_empty(file).path, overwrite=False, progress=_ignored
+                self._names.key(file), self._stage_empty(file).path, overwrite=False, progress=_no_progress
             )
 
     def store(self, file: FileNode) -> None:
-        """Write through what has changed; returns when the store has it."""
+        """Upload the file if it has changed; returns when the store has it."""
         with file.content:
             self._store_at(file, self._names.key(file))
 
     def store_under(self, file: FileNode, key: str) -> None:
-        """Store it there, changed or not. The caller holds `file.content`."""
+        """Store the file under that key, changed or not. The caller holds `file.content`."""
         self._stage(file)
         file.changes += 1
         self._store_at(file, key)
@@ -95,18 +98,18 @@ class FileContents:
             if file.stored is not None:
                 self.delete(self._names.key(file))
             file.is_removed = True
-            self._troubles.pop(file, None)
+            self._store_errors.pop(file, None)
             if not file.opened:
                 self._unstage(file)
 
     def closed(self, file: FileNode) -> None:
-        """Nobody has it open. What was written is kept for a while: it is often read or renamed next.
+        """Handle the last close. The staged content is kept for a while: it is often read or renamed next.
 
-        What closing could not store is tried again at the end of the mount, and not before.
+        What could not be stored at close is tried again only when the mount ends.
         """
-        if file.is_dirty and file not in self._troubles:
+        if file.is_dirty and file not in self._store_errors:
             with suppress(OSError):
-                self.store(file)  # written through memory after the last close
+                self.store(file)  # changed through mmap after the last close
         with self._lock:
             if file.staged is None or file.is_dirty:
                 return
@@ -124,13 +127,14 @@ class FileContents:
                     self._unstage(one)
 
     def lost(self) -> list[str]:
-        """A sentence for each file whose last content is not on the store."""
+        """A sentence for each file whose last content was not stored."""
         lost = [file for file in self._names.table.files() if file.is_dirty]
         sentences = [
-            self._troubles.get(file) or f"{self._names.key(file)!r} was not written." for file in lost[:_MOST_TOLD]
+            self._store_errors.get(file) or f"{self._names.key(file)!r} was not written."
+            for file in lost[:_MOST_LISTED]
         ]
         return sentences + (
-            [f"{len(lost) - _MOST_TOLD} more files were not written."] if len(lost) > _MOST_TOLD else []
+            [f"{len(lost) - _MOST_LISTED} more files were not written."] if len(lost) > _MOST_LISTED else []
         )
 
     def _source(self, file: FileNode) -> SourceFile:
@@ -147,15 +151,15 @@ class FileContents:
         staged = self._staging.new_file()
         try:
             if file.stored is not None:
-                with self._told(file, "Reading"):
-                    self._bring(self._source(file), staged)
+                with self._logged(file, "Reading"):
+                    self._download(self._source(file), staged)
         except BaseException:
             staged.remove()
             raise
         file.staged = staged
         return staged
 
-    def _bring(self, source: SourceFile, staged: StagedFile) -> None:
+    def _download(self, source: SourceFile, staged: StagedFile) -> None:
         for start in range(0, source.size or 0, _PIECE_BYTES):
             at = start
             for piece in self._reader.read(source, start, _PIECE_BYTES):
@@ -178,10 +182,10 @@ class FileContents:
         if not file.is_dirty or file.staged is None:
             return
         upto, size = file.changes, file.staged.size
-        with told(self._log, f"Writing {key!r}", partial(self._troubles.__setitem__, file)):
+        with told(self._log, f"Writing {key!r}", partial(self._store_errors.__setitem__, file)):
             file.stored = self._store.put(key, file.staged.path, overwrite=True, progress=self._count)
         file.written, file.seen_at = upto, time.monotonic()
-        self._troubles.pop(file, None)
+        self._store_errors.pop(file, None)
         with self._lock:
             self.written_files += 1
             self.written_bytes += size
@@ -190,7 +194,7 @@ class FileContents:
         with self._lock:
             self.sent_bytes += more
 
-    def _told(self, file: FileNode, doing: str) -> AbstractContextManager[None]:
+    def _logged(self, file: FileNode, doing: str) -> AbstractContextManager[None]:
         return told(self._log, f"{doing} {self._names.key(file)!r}")
 
 
@@ -199,5 +203,5 @@ def _changed(file: FileNode) -> None:
     file.modified_ns = time.time_ns()
 
 
-def _ignored(_: int) -> None:
+def _no_progress(_: int) -> None:
     pass

@@ -13,23 +13,24 @@ _FUSERMOUNT_SECONDS = 30
 
 
 def open_mount(mount_point: Path, name: str, *, read_only: bool) -> int:
-    """Mount a FUSE file system and return the descriptor that its requests come from.
+    """Mount a FUSE file system and return its descriptor of /dev/fuse.
 
-    By mount(2) where this process may, else by fusermount3. Only processes of this user see it.
+    Uses mount(2) if this process may, else fusermount3. Only processes of this user can use the mount. Raises
+    MountUnavailable.
     """
     reason = kernel.why_no_fuse()
     if reason:
         raise MountUnavailable(f"{name!r} cannot be mounted: {reason}")
     try:
         if kernel.may_mount():
-            return _mounted_by_the_kernel(mount_point, read_only=read_only)
-        return _mounted_by_fusermount(mount_point, read_only=read_only)
+            return _mount_directly(mount_point, read_only=read_only)
+        return _mount_by_fusermount(mount_point, read_only=read_only)
     except OSError as error:
         raise MountUnavailable(f"{name!r} cannot be mounted at {mount_point}: {error.strerror}.") from error
 
 
 def raise_read_ahead(mount_point: Path, kibibytes: int) -> None:
-    """Let the kernel read further ahead than its 128 KiB, in larger requests. Only root may; else nothing changes."""
+    """Set the read-ahead of the kernel (default 128 KiB), so that requests are larger. Does nothing without root."""
     device = os.stat(mount_point).st_dev
     setting = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
     try:
@@ -38,7 +39,7 @@ def raise_read_ahead(mount_point: Path, kibibytes: int) -> None:
         return
 
 
-def _mounted_by_the_kernel(mount_point: Path, *, read_only: bool) -> int:
+def _mount_directly(mount_point: Path, *, read_only: bool) -> int:
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id={os.geteuid()},group_id={os.getegid()},default_permissions"
     flags = kernel.MS_NOSUID | kernel.MS_NODEV | (kernel.MS_RDONLY if read_only else 0)
@@ -50,8 +51,8 @@ def _mounted_by_the_kernel(mount_point: Path, *, read_only: bool) -> int:
     return device
 
 
-def _mounted_by_fusermount(mount_point: Path, *, read_only: bool) -> int:
-    """The program mounts as root and hands the descriptor over a socket, whose number it finds in a variable."""
+def _mount_by_fusermount(mount_point: Path, *, read_only: bool) -> int:
+    """fusermount3 mounts as root and passes the descriptor over the socket that _FUSE_COMMFD names."""
     program = shutil.which("fusermount3") or ""
     options = "default_permissions,nosuid,nodev,fsname=runyard,subtype=runyard" + (",ro" if read_only else "")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -67,12 +68,12 @@ def _mounted_by_fusermount(mount_point: Path, *, read_only: bool) -> int:
         )
         theirs.close()
         if ended.returncode != 0:
-            said = ended.stderr.decode("utf-8", "replace").strip() or f"fusermount3 ended with {ended.returncode}"
-            raise OSError(0, said.rstrip("."))
-        return _received(ours)
+            problem = ended.stderr.decode("utf-8", "replace").strip() or f"fusermount3 ended with {ended.returncode}"
+            raise OSError(0, problem.rstrip("."))
+        return _receive_descriptor(ours)
 
 
-def _received(connection: socket.socket) -> int:
+def _receive_descriptor(connection: socket.socket) -> int:
     room = socket.CMSG_SPACE(ctypes.sizeof(ctypes.c_int))
     _, ancillary, _, _ = connection.recvmsg(1, room)
     for level, kind, data in ancillary:

@@ -2,6 +2,6 @@ from runyard.errors import DataFailed
 
 
 class MountUnavailable(DataFailed):
-    """This machine, or this user, has no FUSE mounts; the data can still be downloaded."""
+    """FUSE mounts do not work on this machine or for this user. The data can be downloaded instead."""
 
     code, status = "mount_unavailable", 422

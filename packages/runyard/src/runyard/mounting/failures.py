@@ -1,4 +1,4 @@
-"""How errors of a store reach the script: as the errno of its read, write or close."""
+"""Errors of stores as errno values: what the script gets from read, write or close."""
 
 import errno
 import os
@@ -41,10 +41,10 @@ def errno_of(error: RunyardError | OSError) -> int:
 
 
 class RecentFailures:
-    """Reads that have just failed, by node.
+    """Reads that failed just now, by node.
 
-    The kernel asks again at once for what a read ahead could not bring. Without this, a script would wait twice for a
-    store that does not answer.
+    The kernel repeats a failed read-ahead at once as a plain read. Without this, a script would wait twice for a store
+    that does not respond.
     """
 
     def __init__(self) -> None:
@@ -53,8 +53,8 @@ class RecentFailures:
     def note(self, node: int, number: int) -> None:
         self._failures[node] = (time.monotonic(), number)
 
-    def refuse_again(self, node: int) -> None:
-        """Raises once what failed a moment ago."""
+    def raise_recent(self, node: int) -> None:
+        """Raise the error of a read that failed within the last second, once."""
         at, number = self._failures.pop(node, (0.0, 0))
         if number and time.monotonic() - at < _RECENT_SECONDS:
             raise os_error(number)
@@ -64,13 +64,13 @@ def os_error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-def _forgotten(_: str) -> None:
+def _ignore(_: str) -> None:
     pass
 
 
 @contextmanager
-def told(log: MountLog, doing: str, remember: Callable[[str], None] = _forgotten) -> Iterator[None]:
-    """An error in here is a line of the log, and reaches the script as an OSError."""
+def told(log: MountLog, doing: str, remember: Callable[[str], None] = _ignore) -> Iterator[None]:
+    """Log an error of the block, pass the line to `remember`, and raise an OSError for the script."""
     try:
         yield
     except (RunyardError, OSError) as error:

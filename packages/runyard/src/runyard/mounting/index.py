@@ -14,15 +14,15 @@ class Folder:
     parent: int
     children: dict[bytes, int] = field(default_factory=dict)
     folders: int = 0
-    """How many of the children are folders."""
+    """Number of children that are folders."""
 
 
 class FileIndex:
-    """Files by their path and by number: the kernel asks with the number of a folder and a name, or of a file.
+    """Index of a dataset's files for FUSE, which looks up a name in a folder number, or a file number.
 
-    Raises DataFailed, naming the file, for a path that no folder can show: with an empty part, '.' or '..', a NUL, a
-    part of more than 255 bytes, twice the same, or the name of a folder too. An empty object whose name is that of a
-    folder (some tools leave such marks on object stores) is left out.
+    Raises DataFailed, naming the file, for a path that cannot be a file: with an empty part, '.', '..', a NUL, a part
+    of more than 255 bytes, a duplicate, or the name of a folder. Empty objects that mark a folder on object stores are
+    left out.
     """
 
     def __init__(self, files: Sequence[SourceFile]) -> None:

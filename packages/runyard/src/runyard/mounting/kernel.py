@@ -1,6 +1,6 @@
-"""The kernel's own calls for mounts: no mount(8), no library, so that a mount costs microseconds and works as any user.
+"""System calls for mounts, through ctypes: without mount(8) a mount takes microseconds and works for any user.
 
-A mount that is left behind is never removed by deleting files: below it lies somebody's data.
+Never delete files below a mount that was left behind: they are the user's data. Unmount it.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _FUSERMOUNT_SECONDS = 10
 
 
 def mount(source: str | Path, target: str | Path, kind: str, flags: int, options: str = "") -> None:
-    """mount(2). OSError names the target."""
+    """Call mount(2). Raises OSError that names the target."""
     made = _libc.mount(
         os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(options)
     )
@@ -40,34 +40,34 @@ def mount(source: str | Path, target: str | Path, kind: str, flags: int, options
 
 
 def bind(source: Path, target: Path, *, read_only: bool) -> None:
-    """Show a folder, or a file, at `target` too, which is made when it is not there.
+    """Bind-mount a folder or a file at `target`, which is created if missing.
 
-    File systems that are mounted below the source come along and are read-only too; what is mounted there later
-    does not. No set-user-id bit and no device works through it. After an OSError nothing is mounted.
+    Includes file systems mounted below the source, read-only too, but none that are mounted later. nosuid and nodev.
+    After an OSError nothing is mounted.
     """
     _make_mount_point(source, target)
     mount(source, target, "none", _MS_BIND | _MS_REC)
     try:
-        # Else unmounting below the target would unmount below the source as well.
+        # Without this, unmounting below the target would unmount below the source as well.
         _set_propagation(target, _MS_PRIVATE)
-        wished = MS_NOSUID | MS_NODEV | (MS_RDONLY if read_only else 0)
+        flags = MS_NOSUID | MS_NODEV | (MS_RDONLY if read_only else 0)
         for point, options in _mountinfo():
             if _is_below(point, _real(target)):
-                kept = sum(_KEPT_OPTIONS.get(option, 0) & ~wished for option in options)
-                mount("none", point, "none", _MS_REMOUNT | _MS_BIND | wished | kept)
+                kept = sum(_KEPT_OPTIONS.get(option, 0) & ~flags for option in options)
+                mount("none", point, "none", _MS_REMOUNT | _MS_BIND | flags | kept)
     except BaseException:
         unmount(target)
         raise
 
 
 def unshare_mounts() -> bool:
-    """Give this process, and those it starts, mounts of its own: what is mounted from now on is seen by nobody else and
-    is gone with the last of them. False, with nothing changed, where that is not allowed.
+    """Give this process and its children a mount namespace of their own. Its mounts end with the last process.
 
-    Call it while the process has one thread. An ordinary user gets a user namespace in which he is himself.
+    Returns False, with nothing changed, where that is not allowed. Call it while the process has one thread. A user
+    without privileges also gets a user namespace, in which the user id stays the same.
     """
     child = os.fork()
-    if child == 0:  # A try that fails half-way must not leave this process without its identity.
+    if child == 0:  # Tried in a child: a failure half-way would leave this process without its user id.
         try:
             _unshare()
         except BaseException:
@@ -83,12 +83,12 @@ def unshare_mounts() -> bool:
 
 
 def unmount(path: Path) -> None:
-    """Take the mount at `path` away at once, also when it is in use or its server is dead. Quiet when there is none."""
+    """Unmount `path` at once, also if it is in use or its server is dead. Quiet if nothing is mounted."""
     if _libc.umount2(os.fsencode(path), _MNT_DETACH | _UMOUNT_NOFOLLOW) == 0:
         return
     program = shutil.which("fusermount3")
     if program is not None and path in mounts_below(path):
-        # No output: it may name the folders of others.
+        # Output is dropped: it may name folders of other users.
         subprocess.run(
             [program, "-u", "-z", "--", str(path)],
             stdin=subprocess.DEVNULL,
@@ -100,16 +100,16 @@ def unmount(path: Path) -> None:
 
 
 def mounts_below(root: Path) -> list[Path]:
-    """What is mounted at or below a folder, as this process sees it, outer ones first. Asks no file system."""
+    """Mount points at or below a folder, outer ones first. Reads mountinfo only, so a dead mount cannot block it."""
     real = _real(root)
     return [Path(root, os.path.relpath(point, real)) for point, _ in _mountinfo() if _is_below(point, real)]
 
 
 def sweep(root: Path) -> list[Path]:
-    """Unmount everything at and below `root` and remove the empty folders, links and empty files it was mounted on.
-    Returns what is still mounted; then nothing is removed.
+    """Unmount everything at and below `root`, and remove the mount points: empty folders, links and empty files.
 
-    Not for an attempt that is alive: removing a mount point takes the mount from other namespaces too.
+    Returns what is still mounted; then nothing is removed. Not for a running attempt: removing a mount point unmounts
+    it in other namespaces too.
     """
     for point in reversed(mounts_below(root)):
         unmount(point)
@@ -120,7 +120,7 @@ def sweep(root: Path) -> list[Path]:
 
 
 def why_no_fuse() -> str:
-    """One sentence on what keeps this process from FUSE mounts; "" when nothing does."""
+    """One sentence on why this process cannot use FUSE mounts; "" if it can."""
     try:
         os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))
     except FileNotFoundError:
@@ -133,7 +133,7 @@ def why_no_fuse() -> str:
 
 
 def may_mount() -> bool:
-    """Whether mount(2) is open to this process: as root, or as the owner of its namespace."""
+    """Whether this process may call mount(2): as root, or as owner of its namespace (CAP_SYS_ADMIN)."""
     with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
         for line in status:
             if line.startswith("CapEff:"):
@@ -169,7 +169,7 @@ def _unshare() -> None:
         Path("/proc/self/setgroups").write_text("deny", encoding="utf-8")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="utf-8")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="utf-8")
-    # Slave, not private: a disk that the machine mounts later is seen here as well.
+    # Slave, not private: disks that the machine mounts later appear here as well.
     _set_propagation("/", _MS_SLAVE)
 
 
@@ -188,7 +188,7 @@ def _unescaped(octal: re.Match[bytes]) -> bytes:
 
 
 def _real(path: Path) -> str:
-    """Without asking the mount itself, which may be dead, what it is."""
+    """Real path, resolved without touching the mount itself, which may be dead."""
     return os.path.join(os.path.realpath(path.parent), path.name)
 
 

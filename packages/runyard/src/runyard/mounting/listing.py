@@ -9,7 +9,7 @@ ListedName = tuple[bytes, int, int]
 
 
 def packed_listing(request: Request, names: Sequence[ListedName], entry_of: Callable[[int], bytes] | None) -> Reply:
-    """As many names of a folder as the kernel has room for, from where it stopped; with entries for READDIRPLUS."""
+    """Reply to READDIR, or with `entry_of` to READDIRPLUS: as many names as fit, from the requested offset on."""
     _, offset, room = protocol.READ_IN.unpack_from(request.body)
     pieces: list[bytes] = []
     for at in range(offset, len(names)):

@@ -5,21 +5,23 @@ from collections.abc import Callable
 
 from runyard.errors import RunyardError
 
-_MOST_TROUBLES = 200
+_MOST_PROBLEMS = 200
 _REMEMBERED_SECONDS = 60.0
 
 Say = Callable[[str], None]
-"""Takes one line, without its end."""
+"""Writes one line; its text has no line end."""
 
 
 class MountLog:
-    """What a mount has to tell: lines for people. Many threads may write. A trouble that repeats is told once a minute,
-    so that a script that tries a broken file a thousand times does not fill the disk."""
+    """Log of a mount, for people. Safe for many threads.
+
+    The same problem is logged once a minute, so that a script that reads a broken file in a loop cannot fill the disk.
+    """
 
     def __init__(self, say: Say) -> None:
         self._say = say
         self._lock = threading.Lock()
-        self._told: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def line(self, text: str) -> None:
         with self._lock:
@@ -32,13 +34,13 @@ class MountLog:
     def trouble(self, text: str) -> None:
         now = time.monotonic()
         with self._lock:
-            if now - self._told.get(text, -_REMEMBERED_SECONDS) < _REMEMBERED_SECONDS:
+            if now - self._logged_at.get(text, -_REMEMBERED_SECONDS) < _REMEMBERED_SECONDS:
                 return
-            if len(self._told) >= _MOST_TROUBLES:
-                self._told = {line: at for line, at in self._told.items() if now - at < _REMEMBERED_SECONDS}
-                if len(self._told) >= _MOST_TROUBLES:
+            if len(self._logged_at) >= _MOST_PROBLEMS:
+                self._logged_at = {line: at for line, at in self._logged_at.items() if now - at < _REMEMBERED_SECONDS}
+                if len(self._logged_at) >= _MOST_PROBLEMS:
                     return
-            self._told[text] = now
+            self._logged_at[text] = now
         self.line(text)
 
     def unexpected(self, error: BaseException) -> None:
@@ -47,7 +49,7 @@ class MountLog:
 
 
 def lines_to(descriptor: int) -> Say:
-    """Whole lines, each in one write: other processes append to the same file. A full disk loses them, no more."""
+    """Writer of lines, each in one write(2): other processes append to the same file. Ignores a full disk."""
 
     def say(text: str) -> None:
         try:

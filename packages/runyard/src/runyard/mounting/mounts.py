@@ -7,17 +7,17 @@ from runyard.model.data import SourceFile
 
 @dataclass(frozen=True)
 class ReadOnlyMount:
-    """The files of a dataset, to be seen at `mount_point`, a folder that is made when it is not there."""
+    """Mount of the files of a dataset. The folder `mount_point` is created if missing."""
 
     mount_point: Path
     files: Sequence[SourceFile]
     name: str
-    """What people call it: in progress lines and errors."""
+    """Name in progress lines and errors."""
 
 
 @dataclass(frozen=True)
 class WritableMount:
-    """A folder of a store, to be read and written at `mount_point`."""
+    """Mount of a folder of a store, for reading and writing."""
 
     mount_point: Path
     store: str

@@ -17,17 +17,17 @@ class FolderNode:
     modified_ns: int
     children: "dict[str, Node]" = field(default_factory=dict)
     removed: dict[str, float] = field(default_factory=dict)
-    """Names that were taken away here, and when: a listing that began earlier still has them."""
+    """Names removed through this mount, and when: a listing that started earlier still has them."""
     is_made_here: bool = False
-    """It stays while it is empty; a store knows no empty folders."""
+    """Created through this mount: it stays while empty, though stores have no empty folders."""
     seen_at: float = NEVER
     listed_at: float = NEVER
-    """When all that is in it was known last."""
+    """When it was listed last."""
     lookups: int = 0
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is there whatever the store says."""
+        """Whether it exists regardless of what the store lists."""
         return self.is_made_here or any(child.is_ours for child in self.children.values())
 
 
@@ -40,10 +40,10 @@ class FileNode:
     stored: StoredFile | None = None
     staged: StagedFile | None = None
     is_staged_stale: bool = False
-    """Somebody else has stored another content since."""
+    """Another writer has stored other content since."""
     changes: int = 0
     written: int = 0
-    """Up to which change it is stored."""
+    """The last change that is stored."""
     mode: int = 0o644
     opened: int = 0
     writers: set[int] = field(default_factory=set)
@@ -52,11 +52,11 @@ class FileNode:
     seen_at: float = NEVER
     lookups: int = 0
     versions: int = 0
-    """How often somebody else has stored another content."""
+    """How often another writer has stored other content."""
     cached_version: int = 0
-    """Which of them the kernel has pages of."""
+    """The version that the kernel has cached pages of."""
     content: threading.Lock = field(default_factory=threading.Lock)
-    """Held while content is changed or stored."""
+    """Held while the content is changed or stored."""
 
     @property
     def is_dirty(self) -> bool:
@@ -78,7 +78,7 @@ Node = FolderNode | FileNode
 
 
 class NodeTable:
-    """Nodes by the numbers the kernel knows them by. A number is never used for another node."""
+    """Nodes by inode number. A number is never reused."""
 
     def __init__(self, root: FolderNode) -> None:
         self._nodes: dict[int, Node] = {ROOT_ID: root}
@@ -97,7 +97,7 @@ class NodeTable:
         return [node for node in list(self._nodes.values()) if isinstance(node, FileNode)]
 
     def forget(self, number: int, lookups: int) -> None:
-        """The kernel lets go. What is in a folder keeps its number; what is in none is dropped."""
+        """Handle FORGET of the kernel. A node that is in no folder is dropped."""
         node = self._nodes.get(number)
         if node is None:
             return

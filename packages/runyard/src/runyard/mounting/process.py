@@ -18,7 +18,7 @@ from runyard.mounting.session import MountSession
 from runyard.ports.data import Progress
 
 _TICK_MILLISECONDS = 500
-_ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def start_mounts(
@@ -32,19 +32,19 @@ def start_mounts(
     logs: Path,
     report: Path,
 ) -> int:
-    """Start the one process that serves all mounts of an attempt; returns its pid once all can be used.
+    """Fork the process that serves all mounts of an attempt; returns its pid when all mounts are ready.
 
-    It serves until `life`, the reading end of a pipe, is at its end, or SIGTERM. Then it writes what is not written
-    yet, unmounts, leaves {"lost": [sentences], "mounts": {name: counts}} in `report`, and exits: 0 when nothing was
-    lost. It holds no other descriptor of the caller. Lines on progress and troubles are appended to `logs`.
+    It serves until the end of `life` (the reading end of a pipe) or SIGTERM. Then it stores what is not stored yet,
+    unmounts, writes {"lost": [sentences], "mounts": {name: counts}} to `report`, and exits with 0 if nothing was lost.
+    It closes all other descriptors of the caller. Progress and problems are appended to `logs`.
 
-    The caller has one thread and has opened no store. Raises MountUnavailable where the machine has no FUSE; DataFailed
-    where the data cannot be mounted at all. Then nothing is mounted.
+    The caller must have one thread and must not have opened a store. Raises MountUnavailable if FUSE does not work
+    here, DataFailed if the data cannot be mounted; then nothing is mounted.
     """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _be_mount_process(mounts, stores, rules, cache, life, writing, logs, report)
+        _run_mount_process(mounts, stores, rules, cache, life, writing, logs, report)
     os.close(writing)
     with open(reading, encoding="utf-8") as news:
         answer = news.readline()
@@ -67,25 +67,27 @@ def serve_mount(
     say: Say | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The same for one mount in this process, which must have no use for SIGTERM, SIGINT and SIGHUP: they end it, as
-    the end of `life` does. `ready` is called once the mount can be used. With `progress`, which is told of bytes that
-    are read for the first time, no lines tell of them. Returns what `report` would hold."""
+    """Serve one mount in this process until the end of `life`, or SIGTERM, SIGINT or SIGHUP, whose handlers it sets.
+
+    Calls `ready` when the mount is ready. `progress`, if given, gets the bytes read for the first time, in place of log
+    lines. Returns the report that `start_mounts` writes.
+    """
     session = MountSession(stores, rules, cache, MountLog(say or lines_to(sys.stderr.fileno())), progress)
-    with _EndingSignals() as signals:
+    with _StopSignals() as signals:
         session.mount_all([mount])
         ready()
         return _serve(session, life, signals)
 
 
-class _EndingSignals:
-    """Turns signals into something to poll for."""
+class _StopSignals:
+    """Turns signals into a readable descriptor to poll."""
 
     def __init__(self) -> None:
         self.reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
-    def __enter__(self) -> "_EndingSignals":
+    def __enter__(self) -> "_StopSignals":
         self._earlier_fd = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
-        self._earlier = {number: signal.signal(number, _noted) for number in _ENDING_SIGNALS}
+        self._earlier = {number: signal.signal(number, _noted) for number in _STOP_SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,11 +99,11 @@ class _EndingSignals:
 
 
 def _noted(_number: int, _frame: object) -> None:
-    """Python writes the number to the wake-up descriptor."""
+    """Does nothing: Python writes the number to the wake-up descriptor."""
 
 
-def _serve(session: MountSession, life: int, signals: _EndingSignals) -> dict[str, Any]:
-    _wait_for_the_end(session, life, signals)
+def _serve(session: MountSession, life: int, signals: _StopSignals) -> dict[str, Any]:
+    _wait_for_stop(session, life, signals)
     reports: list[dict[str, Any]] = []
     finishing = threading.Thread(target=lambda: reports.append(session.finish()), daemon=True)
     finishing.start()
@@ -113,8 +115,8 @@ def _serve(session: MountSession, life: int, signals: _EndingSignals) -> dict[st
     return reports[0]
 
 
-def _wait_for_the_end(session: MountSession, life: int, signals: _EndingSignals) -> None:
-    _leave_what_is_there_to_itself()
+def _wait_for_stop(session: MountSession, life: int, signals: _StopSignals) -> None:
+    _freeze_garbage_collector()
     waiting = select.poll()
     waiting.register(life, select.POLLIN)
     waiting.register(signals.reading, select.POLLIN)
@@ -125,13 +127,13 @@ def _wait_for_the_end(session: MountSession, life: int, signals: _EndingSignals)
         session.tick()
 
 
-def _leave_what_is_there_to_itself() -> None:
-    """The names of a large dataset stay to the end: looking through them for garbage would take time from reads."""
+def _freeze_garbage_collector() -> None:
+    """Exclude what exists now from garbage collection: scanning the names of a large dataset would slow down reads."""
     gc.collect()
     gc.freeze()
 
 
-def _be_mount_process(
+def _run_mount_process(
     mounts: Sequence[Mount],
     stores: Mapping[str, StoreAccess],
     rules: NetworkRules,
@@ -144,10 +146,10 @@ def _be_mount_process(
     code = 1
     try:
         os.setsid()
-        _leave_the_parents_signals()
+        _reset_signals()
         log = os.open(logs, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        _leave_the_parents_descriptors({life, news, log}, output=log)
-        with _EndingSignals() as signals:
+        _close_inherited_descriptors({life, news, log}, output=log)
+        with _StopSignals() as signals:
             session = MountSession(stores, rules, cache, MountLog(lines_to(log)))
             session.mount_all(mounts)
             os.write(news, b"mounted\n")
@@ -157,11 +159,11 @@ def _be_mount_process(
         _write_report(report, result)
         code = 1 if result["lost"] else 0
     except BaseException as error:
-        _tell_failure(error, news)
+        _report_failure(error, news)
     os._exit(code)
 
 
-def _leave_the_parents_signals() -> None:
+def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
@@ -169,7 +171,7 @@ def _leave_the_parents_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _leave_the_parents_descriptors(kept: set[int], *, output: int) -> None:
+def _close_inherited_descriptors(kept: set[int], *, output: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for standard, replacement in enumerate((nothing, output, output)):
         os.dup2(replacement, standard)
@@ -178,10 +180,10 @@ def _leave_the_parents_descriptors(kept: set[int], *, output: int) -> None:
             try:
                 os.close(descriptor)
             except OSError:
-                continue  # the listing's own
+                continue  # the descriptor of listdir itself
 
 
-def _tell_failure(error: BaseException, news: int) -> None:
+def _report_failure(error: BaseException, news: int) -> None:
     if not isinstance(error, RunyardError):
         error = DataFailed(f"The mount process failed: {type(error).__name__}: {error}.")
     if news >= 0:

@@ -1,29 +1,29 @@
 class ReadProgress:
-    """How much of a mount's data has been read for the first time."""
+    """Counts the bytes of a mount that were read for the first time."""
 
     def __init__(self, name: str, total: int | None) -> None:
-        """`total` is None where nobody knows how much there is."""
+        """`total` is None if unknown."""
         self._name, self._total = name, total
         self._of_file: dict[int, int] = {}
         self._shown = 0
         self.bytes = 0
 
     def add(self, node: int, count: int, size: int | None) -> None:
-        """So much was read of a file of that size. Many threads may call it; a count that gets lost is not missed."""
+        """Count a read of a file of that size. Without a lock: a lost count between threads does not matter."""
         seen = self._of_file.get(node, 0)
         more = count if size is None else min(count, size - seen)
         if more > 0:
             self._of_file[node] = seen + more
             self.bytes += more
 
-    def more(self) -> int:
-        """How many bytes have been read since this was asked last."""
+    def new_bytes(self) -> int:
+        """Bytes read since the last call."""
         before, self._shown = self._shown, self.bytes
         return self._shown - before
 
-    def news(self) -> str:
-        """A line when more has been read since the last one, else ""."""
-        if not self.more():
+    def progress_line(self) -> str:
+        """Log line if more was read since the last one, else ""."""
+        if not self.new_bytes():
             return ""
         whole = "" if self._total is None else f" of {megabytes(max(self._total, self.bytes))}"
         return f"{self._name}: {megabytes(self.bytes)}{whole} read"

@@ -1,4 +1,4 @@
-"""The kernel's FUSE messages (linux/fuse.h), as far as a server of files needs them."""
+"""FUSE messages of the kernel (linux/fuse.h), as far as a file server needs them."""
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -7,7 +7,7 @@ from struct import Struct
 ROOT_ID = 1
 MAJOR, MINOR = 7, 31
 OLDEST_MINOR = 23
-"""Linux 3.15; from there on the answer to INIT has one layout."""
+"""Linux 3.15: from there on the reply to INIT has one layout."""
 MIN_READ_BUFFER = 8192
 
 
@@ -45,7 +45,7 @@ class Op(IntEnum):
 
 
 class Ability(IntFlag):
-    """What kernel and server can do; both say it in INIT."""
+    """Capability flags of INIT (FUSE_ASYNC_READ ...)."""
 
     ASYNC_READ = 1 << 0
     BIG_WRITES = 1 << 5
@@ -64,7 +64,7 @@ class OpenFlag(IntFlag):
 
 
 class Valid(IntFlag):
-    """Which fields of SETATTR are meant."""
+    """Which fields of SETATTR to set (FATTR_MODE ...)."""
 
     MODE = 1 << 0
     SIZE = 1 << 3
@@ -106,7 +106,7 @@ _PADDING = tuple(b"\0" * ((8 - length % 8) % 8) for length in range(8))
 
 @dataclass(slots=True)
 class Request:
-    """One message of the kernel. `body` is overwritten by the next message: what is kept of it is copied."""
+    """One message of the kernel. `body` is overwritten by the next message: copy what is kept."""
 
     op: int
     unique: int
@@ -115,7 +115,7 @@ class Request:
     body: memoryview
 
     def names(self, after: int = 0) -> list[bytes]:
-        """The NUL-ended names that follow a fixed part of that many bytes."""
+        """NUL-terminated names that follow a fixed part of `after` bytes."""
         return bytes(self.body[after:]).split(b"\0")[:-1]
 
 
@@ -131,7 +131,7 @@ def entry(node: int, attributes: bytes, *, name_seconds: int, attribute_seconds:
 
 
 NO_ENTRY = bytes(ENTRY_OUT_HEAD.size + ATTR.size)
-"""In READDIRPLUS: nothing is said of this name but that it is there."""
+"""In READDIRPLUS: a name without attributes."""
 
 
 def directory_entry(node: int, name: bytes, mode: int, next_offset: int) -> bytes:

@@ -18,7 +18,7 @@ from runyard.mounting.server import Handler, Reply
 from runyard.mounting.turns import pass_turn
 
 _QUICK_BYTES = 128 * 1024
-"""More than that takes long enough to copy for another worker to answer meanwhile."""
+"""A longer read takes long enough to copy that another worker should receive meanwhile."""
 _KEPT_SECONDS = 30 * 86400
 _FOLDER_MODE = stat.S_IFDIR | 0o555
 _FILE_MODE = stat.S_IFREG | 0o444
@@ -26,7 +26,7 @@ _BLOCK_BYTES = 4096
 
 
 class FileReader(Protocol):
-    """The part of transfers.Reader that trees use."""
+    """Methods of transfers.Reader that the trees use."""
 
     def read(self, file: SourceFile, start: int, length: int) -> Sequence[memoryview]: ...
 
@@ -34,7 +34,7 @@ class FileReader(Protocol):
 
 
 class ReadOnlyTree:
-    """The files of a dataset. Nothing of it ever changes, so the kernel may keep all it has seen."""
+    """FUSE handlers for the files of a dataset. They never change, so the kernel may cache everything."""
 
     is_writable = False
 
@@ -75,7 +75,7 @@ class ReadOnlyTree:
         file = self._nodes[node]
         if isinstance(file, Folder):
             raise os_error(errno.EISDIR)
-        self._failures.refuse_again(node)
+        self._failures.raise_recent(node)
         if length > _QUICK_BYTES:
             pass_turn()
         try:
@@ -118,7 +118,7 @@ class ReadOnlyTree:
         return protocol.entry(node, self._attributes(node), name_seconds=_KEPT_SECONDS, attribute_seconds=_KEPT_SECONDS)
 
     def _entry_if_known(self, node: int) -> bytes:
-        """A listing does not wait for sizes that a server tells with the whole file only."""
+        """Entry with attributes, but without them if the size is unknown: a listing must not fetch whole files."""
         file = self._nodes[node]
         is_known = isinstance(file, Folder) or file.size is not None or node in self._sizes
         return self._entry(node) if is_known else protocol.NO_ENTRY
@@ -136,8 +136,8 @@ class ReadOnlyTree:
     def _size(self, node: int, file: SourceFile) -> int:
         size = file.size if file.size is not None else self._sizes.get(node)
         if size is None:
-            self._failures.refuse_again(node)
-            pass_turn()  # a store is asked: others, and the end of whoever waits, must not wait for it
+            self._failures.raise_recent(node)
+            pass_turn()  # it may wait for a store: other requests must not
             try:
                 size = self._reader.size(file)
             except (RunyardError, OSError) as error:

@@ -13,13 +13,13 @@ from runyard.mounting.protocol import ROOT_ID
 from runyard.ports.data import DataStore
 
 FRESH_SECONDS = 3.0
-"""For so long, what a store said is not asked again; others' changes show after it."""
+"""How long names are cached; after that, changes by others appear."""
 
 
 class RemoteNames:
-    """The names below a folder of a store, and those that scripts here have made or taken away since.
+    """Cache of the names below a folder of a store, with the names that scripts have created or removed since.
 
-    `lock` guards the tree of nodes; it is never held while the store is asked.
+    `lock` guards the tree of nodes; it is never held during a request to the store.
     """
 
     def __init__(self, store: DataStore, prefix: str, log: MountLog) -> None:
@@ -30,7 +30,7 @@ class RemoteNames:
         self.table = NodeTable(self.root)
 
     def key(self, node: Node) -> str:
-        """Its path on the store."""
+        """Path of a node on the store."""
         with self.lock:
             parts = []
             at: Node | None = node
@@ -40,7 +40,7 @@ class RemoteNames:
         return "/".join([*([self._prefix] if self._prefix else []), *reversed(parts)])
 
     def child(self, folder: FolderNode, name: str) -> Node | None:
-        """What has that name by now, asking the store unless that is known."""
+        """Current node of that name, or None. Asks the store unless the name is cached."""
         asked_at = time.monotonic()
         with self.lock:
             known = folder.children.get(name)
@@ -62,7 +62,7 @@ class RemoteNames:
             return self._seen_folder(folder, name, asked_at)
 
     def children(self, folder: FolderNode) -> list[Node]:
-        """All that is in a folder, asking the store unless that is known."""
+        """Nodes in a folder. Asks the store unless the folder is cached."""
         asked_at = time.monotonic()
         if asked_at - folder.listed_at >= FRESH_SECONDS:
             key = self.key(folder)
@@ -80,7 +80,7 @@ class RemoteNames:
                 yield child
 
     def add(self, node: Node) -> None:
-        """A name that was made here."""
+        """Add a node that was created through the mount."""
         with self.lock:
             assert node.parent is not None
             node.parent.children[node.name] = node
@@ -90,7 +90,7 @@ class RemoteNames:
             self.table.add(node)
 
     def remove(self, node: Node) -> None:
-        """A name that was taken away here. Its folder stays, also when it is empty now."""
+        """Remove a node through the mount. Its folder stays, also if empty."""
         with self.lock:
             folder = node.parent
             assert folder is not None
@@ -102,7 +102,7 @@ class RemoteNames:
             self.table.drop_if_gone(node)
 
     def move(self, node: Node, folder: FolderNode, name: str) -> None:
-        """Another name for it, in place of what has that name."""
+        """Rename a node, in place of any node of that name."""
         with self.lock:
             replaced = folder.children.get(name)
             if replaced is not None:
@@ -114,7 +114,7 @@ class RemoteNames:
             self.add(node)
 
     def _find(self, path: str) -> StoredFile | bool | None:
-        """The file; True for a folder; None."""
+        """The file; True for a folder; None if there is neither."""
         try:
             return self._store.stat(path)
         except NotFound:
@@ -146,7 +146,7 @@ class RemoteNames:
         seen: dict[FolderNode, set[str]],
         asked_at: float,
     ) -> None:
-        """`file` is None where only the folder is told of."""
+        """Merge one path; `file` is None for a folder marker."""
         folder = top
         for name in parts if file is None else parts[:-1]:
             seen[folder].add(name)
@@ -194,7 +194,7 @@ class RemoteNames:
 
 
 def checked_name(raw: bytes) -> str:
-    """The name of something that is to be made. Stores know text only."""
+    """Decode a name to create. Stores have text only: raises EILSEQ for other bytes, ENAMETOOLONG."""
     if len(raw) > MAX_NAME_BYTES:
         raise os_error(errno.ENAMETOOLONG)
     try:

@@ -12,9 +12,9 @@ Place = tuple[FolderNode, str]
 
 
 def rename(names: RemoteNames, contents: FileContents, source: Place, target: Place, flags: int) -> None:
-    """Stores cannot rename: each file is stored under its new name, then the old ones are removed.
+    """Rename by copy, since stores cannot rename: store each file under its new key, then delete the old keys.
 
-    After an error all files are under their old names.
+    After an error all files have their old names.
     """
     if flags & ~RenameFlag.NO_REPLACE:
         raise os_error(errno.EINVAL)
@@ -52,7 +52,7 @@ def _check(names: RemoteNames, moved: Node, replaced: Node | None, flags: int) -
 def _stored_under_new_keys(
     names: RemoteNames, contents: FileContents, moved: Node, files: list[FileNode], target: Place
 ) -> list[str]:
-    """The keys that are to be removed. A file that was never stored is stored when it is closed, not here."""
+    """Store the files under new keys; return the old keys to delete. Skips files that were never stored."""
     above = names.key(target[0])
     new_top, old_top = f"{above}/{target[1]}" if above else target[1], names.key(moved)
     done: list[tuple[FileNode, StoredFile, str, str]] = []

@@ -1,10 +1,9 @@
 """A FUSE server on /dev/fuse, without libfuse.
 
-The libraries for Python on libfuse's path-based interface cannot answer ENOSYS to OPEN and OPENDIR, so that each open
-and close of a file costs a message, and they copy what is read once more. Here a file that the kernel knows is opened,
-read again and closed without waking this process at all. One comparison with mfusepy, on the
-same small files and a busy machine of two cores: it took more than twice the processor time for each file, and reached
-a third of the files per second in the second epoch.
+Python libraries on libfuse's path-based interface cannot reply ENOSYS to OPEN and OPENDIR. So each open and close costs
+a message, and data is copied once more. Here, a file that the kernel has cached is opened, read and closed without
+waking this process. Compared with mfusepy, on the same small files and a busy machine with two cores: mfusepy took more
+than twice the CPU time per file, and read a third of the files per second in the second epoch.
 """
 
 import errno
@@ -29,49 +28,49 @@ _MAX_BACKGROUND = 64
 _WRITE_HEAD_BYTES = _PAGE_BYTES
 
 Reply = Sequence[bytes | memoryview] | None
-"""None: the kernel expects no answer."""
+"""None: the kernel expects no reply."""
 Handler = Callable[[Request], Reply]
 
 
 class Tree(Protocol):
-    """What a mount shows. Its handlers are called by many threads at once; an OSError is the answer to the script."""
+    """Content of a mount. Handlers are called by many threads at once; the script gets the OSError that they raise."""
 
     @property
     def is_writable(self) -> bool: ...
 
     def handlers(self) -> Mapping[int, Handler]:
-        """By the number of the message; any other is answered with ENOSYS."""
+        """Handlers by opcode. The reply to any other opcode is ENOSYS."""
 
 
 class FuseServer:
-    """Answers the requests of one mount until it is unmounted."""
+    """Serves the requests of one mount until it is unmounted."""
 
     def __init__(self, device: int, tree: Tree, log: MountLog) -> None:
         self._device, self._log = device, log
         self._is_writable = tree.is_writable
         self._handlers = {**tree.handlers(), Op.INTERRUPT: self._interrupt, Op.DESTROY: _done}
         self._buffer_bytes = _WRITE_HEAD_BYTES + REQUEST_BYTES if tree.is_writable else protocol.MIN_READ_BUFFER
-        self._turns = Turns(self._add_worker, _MOST_WORKERS)
+        self._leader = Turns(self._add_worker, _MOST_WORKERS)
         self._workers: list[threading.Thread] = []
         self._pending: dict[int, int] = {}
         self._interrupted: set[int] = set()
 
     def start(self) -> None:
-        """Agree with the kernel and begin to answer. Returns once the mount can be used."""
-        self._agree()
+        """Do the INIT handshake and start the workers. Returns when the mount is ready."""
+        self._handshake()
         for _ in range(_FIRST_WORKERS):
             self._add_worker()
 
     def wait(self, seconds: float) -> None:
-        """Until the last request is answered and nobody has a file of the unmounted tree open, at most so long."""
+        """Wait, at most so long, until all workers have ended: the mount has no request and no open file left."""
         end = time.monotonic() + seconds
         for worker in list(self._workers):
             worker.join(max(0.0, end - time.monotonic()))
 
     def release_killed(self) -> None:
-        """Answer what processes wait for that are being killed: else they stay until the answer comes.
+        """Reply EINTR to requests of processes with a pending SIGKILL: otherwise they would wait for the real reply.
 
-        To be called now and then. The kernel tells of the first signal only, which may have been a harmless one.
+        Call it regularly. The kernel reports only the first signal, which may have been another one.
         """
         for unique in list(self._interrupted):
             pid = self._pending.get(unique)
@@ -88,22 +87,22 @@ class FuseServer:
     def _work(self) -> None:
         buffer = bytearray(self._buffer_bytes)
         view = memoryview(buffer)
-        turns, header = self._turns, protocol.IN_HEADER
-        turns.joined()
+        leader, header = self._leader, protocol.IN_HEADER
+        leader.joined()
         while True:
-            turns.take()
-            while turns.is_ours:
+            leader.take()
+            while leader.is_ours:
                 length = self._receive(buffer)
                 if length == 0:
-                    turns.pass_on()
+                    leader.pass_on()
                     return
-                if self._is_writable:  # any of its answers may have to wait for a store
-                    turns.pass_on()
+                if self._is_writable:  # every reply may have to wait for a store
+                    leader.pass_on()
                 _, op, unique, node, _, _, pid, _ = header.unpack_from(buffer)
                 self._serve(Request(op, unique, node, pid, view[header.size : length]))
 
     def _receive(self, buffer: bytearray) -> int:
-        """Length of the next message, 0 when the mount is gone."""
+        """Receive the next message; returns its length, 0 if the mount is gone."""
         while True:
             try:
                 return os.readv(self._device, [buffer])
@@ -135,7 +134,7 @@ class FuseServer:
         try:
             os.writev(self._device, [protocol.OUT_HEADER.pack(length, number, unique), *pieces])
         except OSError as error:
-            # ENOENT: nobody waits for it any more. ENODEV, ECONNABORTED: the mount is gone.
+            # ENOENT: the request was interrupted. ENODEV, ECONNABORTED: the mount is gone.
             if error.errno not in (errno.ENOENT, errno.ENODEV, errno.ECONNABORTED):
                 self._log.unexpected(error)
 
@@ -147,7 +146,7 @@ class FuseServer:
         self.release_killed()
         return None
 
-    def _agree(self) -> None:
+    def _handshake(self) -> None:
         buffer = bytearray(protocol.MIN_READ_BUFFER)
         if self._receive(buffer) == 0:
             raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
@@ -159,7 +158,7 @@ class FuseServer:
         self._answer(unique, 0, [self._terms(min(minor, protocol.MINOR), read_ahead, offered)])
 
     def _terms(self, minor: int, read_ahead: int, offered: int) -> bytes:
-        wished = (
+        flags = (
             Ability.ASYNC_READ
             | Ability.BIG_WRITES
             | Ability.NO_OPEN_SUPPORT
@@ -169,13 +168,13 @@ class FuseServer:
             | Ability.CACHE_SYMLINKS
         )
         if Op.READDIRPLUS in self._handlers:
-            # Always, not when the kernel thinks so: who lists a dataset opens its files next, without lookups then.
-            wished |= Ability.DO_READDIRPLUS
+            # Always, without AUTO: a script that lists a dataset opens the files next, and then needs no lookups.
+            flags |= Ability.DO_READDIRPLUS
         return protocol.INIT_OUT.pack(
             protocol.MAJOR,
             minor,
             max(read_ahead, READ_AHEAD_BYTES),
-            wished & offered,
+            flags & offered,
             _MAX_BACKGROUND,
             _MAX_BACKGROUND * 3 // 4,
             REQUEST_BYTES if self._is_writable else _PAGE_BYTES,

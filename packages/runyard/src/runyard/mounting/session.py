@@ -23,7 +23,7 @@ from runyard.ports.data import Progress
 from runyard.transfers import BlockCache, Reader, cache_limit
 
 _PROGRESS_SECONDS = 5.0
-_GOODBYE_SECONDS = 0.2
+_WORKER_EXIT_SECONDS = 0.2
 
 
 @dataclass
@@ -36,7 +36,7 @@ class _Served:
 
 
 class MountSession:
-    """All mounts of one process: one reader, so one set of connections and one cache for them."""
+    """All mounts of one process. They share one reader: its connections and its cache."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class MountSession:
         self._staging = Staging(cache / "written")
         self._log, self._progress = log, progress
         self._served: list[_Served] = []
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def mount_all(self, mounts: Sequence[Mount]) -> None:
-        """All of them or, with the error, none."""
+        """Mount all; after an error none is mounted."""
         try:
             for mount in mounts:
                 self._mount(mount)
@@ -64,26 +64,26 @@ class MountSession:
             raise
 
     def tick(self) -> None:
-        """What must be done now and then, about every second."""
+        """Do periodic work. Call it about every second."""
         for served in self._served:
             served.server.release_killed()
-        if self._progress or time.monotonic() - self._told_at >= _PROGRESS_SECONDS:
-            self._told_at = time.monotonic()
-            self._tell_progress()
+        if self._progress or time.monotonic() - self._reported_at >= _PROGRESS_SECONDS:
+            self._reported_at = time.monotonic()
+            self._report_progress()
 
     def finish(self) -> dict[str, Any]:
-        """Write what is not written yet, unmount, and say what could not be written and how much was moved."""
+        """Store what is not stored yet, unmount, and return the report: lost files and byte counts."""
         for served in self._served:
             if isinstance(served.tree, WritableTree):
                 served.tree.finish()
         for served in self._served:
             kernel.unmount(served.mount.mount_point)
         for served in self._served:
-            served.server.wait(_GOODBYE_SECONDS)
+            served.server.wait(_WORKER_EXIT_SECONDS)
             if served.made_folder:
                 with contextlib.suppress(OSError):
                     os.rmdir(served.mount.mount_point)
-        self._tell_progress()
+        self._report_progress()
         report = {
             "lost": [sentence for served in self._served for sentence in _lost(served)],
             "mounts": {served.mount.name: _counts(served) for served in self._served},
@@ -110,14 +110,14 @@ class MountSession:
         server.start()
         raise_read_ahead(mount.mount_point, REQUEST_BYTES // 1024)
 
-    def _tell_progress(self) -> None:
+    def _report_progress(self) -> None:
         for served in self._served:
             if self._progress:
-                self._progress(served.progress.more())
+                self._progress(served.progress.new_bytes())
             else:
-                self._log.line_if_any(served.progress.news())
+                self._log.line_if_any(served.progress.progress_line())
             if isinstance(served.tree, WritableTree):
-                self._log.line_if_any(served.tree.news())
+                self._log.line_if_any(served.tree.progress_line())
 
 
 def _lost(served: _Served) -> list[str]:

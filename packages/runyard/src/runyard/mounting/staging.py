@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class StagedFile:
-    """The content of a file that a script writes, on local disk until it is stored."""
+    """Content that a script writes to a file, on local disk until it is stored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -21,7 +21,7 @@ class StagedFile:
         return os.pread(self._fd, length, start)
 
     def write(self, data: bytes | memoryview, start: int) -> None:
-        """All of it, or an OSError such as ENOSPC."""
+        """Write all bytes. Raises OSError, such as ENOSPC."""
         rest = memoryview(data)
         while len(rest):
             count = os.pwrite(self._fd, rest, start)
@@ -36,7 +36,7 @@ class StagedFile:
 
 
 class Staging:
-    """Where this process keeps what is written to its mounts. What a killed one left there is removed by the next."""
+    """Folder for the staged files of this process. What a killed process left is removed by the next one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -46,7 +46,7 @@ class Staging:
 
     @property
     def disk(self) -> Path:
-        """A folder on the disk that is written to."""
+        """Existing folder on the disk that is written to."""
         return next(folder for folder in (self._folder, *self._folder.parents) if folder.is_dir())
 
     def new_file(self) -> StagedFile:
@@ -65,7 +65,7 @@ class Staging:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._remove_abandoned()
         own = self._folder / secrets.token_hex(8)
-        # Locked under a name that no sweep looks for, so that it is never seen unlocked.
+        # Locked under a name that _remove_abandoned ignores, so that it is never seen unlocked.
         unseen = own.with_name(f".{own.name}")
         unseen.mkdir(mode=0o700)
         self._held = os.open(unseen, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -5,8 +5,8 @@ _of_thread = threading.local()
 
 
 class Turns:
-    """Lets one worker at a time take requests and answer them, one after the other, without handing anything over: that
-    costs less than the answers themselves. One that has to wait passes its turn on first."""
+    """Leader/followers: one worker at a time receives requests and replies to them, without a queue to other threads,
+    which would cost more than the replies. A worker that has to wait passes the leadership on first."""
 
     def __init__(self, add_worker: Callable[[], None], most_workers: int) -> None:
         self._add_worker, self._most_workers = add_worker, most_workers
@@ -15,13 +15,13 @@ class Turns:
         self._taker = 0
 
     def joined(self) -> None:
-        """To be called by every worker first."""
-        _of_thread.turns = self
+        """Register the calling worker. Every worker calls it first."""
+        _of_thread.leader = self
         with self._counting:
             self._workers += 1
 
     def take(self) -> None:
-        """Come back when it is this worker's turn."""
+        """Wait until this worker is the leader."""
         with self._counting:
             self._waiting += 1
         self._lock.acquire()
@@ -34,7 +34,7 @@ class Turns:
         return self._taker == threading.get_ident()
 
     def pass_on(self) -> None:
-        """Let another worker go on, a new one where all others wait for something. Quiet when it is not our turn."""
+        """Make another worker the leader, a new one if all are busy. Does nothing if this worker is no leader."""
         if not self.is_ours:
             return
         self._taker = 0
@@ -46,7 +46,7 @@ class Turns:
 
 
 def pass_turn() -> None:
-    """To be called by whatever is about to wait, in any thread."""
-    turns: Turns | None = getattr(_of_thread, "turns", None)
-    if turns is not None:
-        turns.pass_on()
+    """Pass the leadership on before waiting. Does nothing in threads that are no workers."""
+    leader: Turns | None = getattr(_of_thread, "leader", None)
+    if leader is not None:
+        leader.pass_on()

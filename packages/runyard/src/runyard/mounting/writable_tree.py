@@ -33,10 +33,10 @@ _HANDLE = 1
 
 
 class WritableTree:
-    """A folder of a store that scripts read and write. What a script has closed without an error is on the store.
+    """FUSE handlers for a folder of a store. A file that a script closed without an error is stored.
 
-    Changes of others show after a few seconds. An empty folder is there for as long as the mount is. A file is replaced
-    whole on the store, so nobody elsewhere sees half of one.
+    Changes by others appear after a few seconds. Empty folders exist only as long as the mount. Files are replaced
+    whole on the store: others never see a partial file.
     """
 
     is_writable = True
@@ -58,7 +58,7 @@ class WritableTree:
         self._lock = threading.Lock()
         self._listings: dict[int, list[ListedName]] = {}
         self._handles = itertools.count(_HANDLE + 1)
-        self._told_bytes = 0
+        self._logged_bytes = 0
 
     def handlers(self) -> Mapping[int, Handler]:
         changing: dict[int, Handler] = {
@@ -97,16 +97,16 @@ class WritableTree:
     def written_bytes(self) -> int:
         return self._contents.written_bytes
 
-    def news(self) -> str:
-        """A line when more has been written since the last one, else ""."""
+    def progress_line(self) -> str:
+        """Log line if more was written since the last one, else ""."""
         sent = self._contents.sent_bytes
-        if sent == self._told_bytes:
+        if sent == self._logged_bytes:
             return ""
-        self._told_bytes = sent
+        self._logged_bytes = sent
         return f"{self._name}: {self.written_files} files, {megabytes(sent)} written"
 
     def finish(self) -> None:
-        """Take no more changes, and store what is not stored yet."""
+        """Refuse further changes, and store what is not stored yet."""
         self._is_closed = True
         left = [file for file in self._names.table.files() if file.is_dirty]
         with ThreadPoolExecutor(_FINISHING_THREADS) as pool:
@@ -116,7 +116,7 @@ class WritableTree:
         return [f"{self._name}: {sentence}" for sentence in self._contents.lost()]
 
     def _try_to_store(self, file: FileNode) -> None:
-        with contextlib.suppress(OSError):  # told by `lost`
+        with contextlib.suppress(OSError):  # reported by `lost`
             self._contents.store(file)
 
     def _while_open(self, handler: Handler) -> Handler:
@@ -239,7 +239,7 @@ class WritableTree:
         return (protocol.WRITE_OUT.pack(length, 0),)
 
     def _flush(self, request: Request) -> Reply:
-        """A process closes it. One that only inherited it, as every child does, has nothing to say on its content."""
+        """Store the file when a process that opened it closes it, not when a child closes an inherited descriptor."""
         file = self._file(request.node)
         if not request.pid or any(is_thread_of(request.pid, writer) for writer in file.writers):
             self._contents.store(file)
@@ -281,7 +281,7 @@ class WritableTree:
         return (protocol.ATTR_OUT_HEAD.pack(_KEPT_SECONDS, 0, 0), self._attributes(node))
 
     def _statfs(self, _: Request) -> Reply:
-        """Of the disk that holds what is being written: a store does not tell."""
+        """Sizes of the disk with the staged files: stores do not report theirs."""
         disk = os.statvfs(self._staging.disk)
         return (
             protocol.STATFS_OUT.pack(

@@ -1,11 +1,12 @@
-"""The warm agent: one small process per home folder that forks a supervisor when asked.
+"""The warm agent: one small process per home folder that forks a supervisor for each node task.
 
-It has one thread and no event framework, since it forks. The exit keeper starts it (`exit_keeper.py`). With a guard,
-the home is that of a node which stands and falls with that process.
+It has one thread and no event framework, because it forks. What a supervisor needs is imported here, before the fork,
+so that no supervisor has to. The exit keeper starts the agent (`exit_keeper.py`). An agent with a guard process kills
+all its tasks when that process ends.
 """
 
 import contextlib
-import encodings.idna  # noqa: F401  every connection needs it: loaded before the fork, so that no supervisor has to
+import encodings.idna  # noqa: F401  every connection needs it: imported before the fork
 import fcntl
 import gc
 import json
@@ -35,16 +36,16 @@ from runyard.planning.plan_json import prepare_plan_reader
 from runyard.process_logs import configure_logging, label_lines
 from runyard.umask import keep_files_private, users_umask
 
-_IDLE_SECONDS, _IDLE_WITHOUT_SERVICE_SECONDS, _LOOK_SECONDS = 30 * 60, 60, 30
+_IDLE_SECONDS, _IDLE_WITHOUT_SERVICE_SECONDS, _POLL_SECONDS = 30 * 60, 60, 30
 _MOST_RESTARTS = 5
 _LOCK_RETRY_SECONDS = 0.05
 log = logging.getLogger("runyard.node.agent")
 
 
 def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None, keeper: ProcessId | None = None) -> int:
-    """Serve until idle for half an hour. Returns ANOTHER_AGENT at once when the home has an agent already.
+    """Serve until idle for half an hour. Return ANOTHER_AGENT at once when the home already has an agent.
 
-    When `guard` ends, everything that the agent looks after is killed and it leaves. `keeper` is the exit keeper.
+    When the process `guard` ends, the agent kills all its tasks and exits. `keeper` is the exit keeper.
     """
     keep_files_private()
     lock = os.open(home / AGENT_LOCK, os.O_CREAT | os.O_RDWR, 0o600)
@@ -56,7 +57,7 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None, keepe
     agent = Agent(home, lock, guard, keeper)
     prepare_plan_reader()
     prepare_out_of_memory_kills()
-    # What lives until the end need not be looked at again: a supervisor would get its own copy of each page of it.
+    # The collector would write to these objects, and copy-on-write would give each supervisor its own pages of them.
     gc.collect()
     gc.freeze()
     if not agent.stand_guard():
@@ -64,10 +65,10 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None, keepe
     agent.listen()
     log.info("The agent %s starts supervisors for %s.", node_version(), home)
     if ready_fd is not None:
-        with contextlib.suppress(BrokenPipeError):  # who started it was killed; the next one finds it
+        with contextlib.suppress(BrokenPipeError):  # whoever started the agent was killed
             os.write(ready_fd, b"1")
         os.close(ready_fd)
-    why_no_private_network()  # finds out what the kernel allows, once for all supervisors
+    why_no_private_network()  # asks the kernel once, for all supervisors
     agent.take_over()
     agent.serve()
     return 0
@@ -77,29 +78,29 @@ class Agent:
     def __init__(self, home: Path, lock: int, guard: ProcessId | None, keeper: ProcessId | None) -> None:
         self._home, self._lock, self._guard, self._version = home, lock, guard, node_version()
         self._keeper = keeper
-        self._loop, self._overdue = EventLoop(), Overdue()
-        self._sweep = ContainerSweep(home, self._leave_what_is_its_own)
+        self._loop, self._stop_enforcer = EventLoop(), Overdue()
+        self._container_sweeper = ContainerSweep(home, self._close_own_descriptors)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._children: dict[int, str] = {}
-        self._strangers: dict[int, str] = {}
+        self._adopted: dict[int, str] = {}
         self._restarts: dict[str, int] = {}
-        self._again: dict[str, float] = {}
+        self._restart_at: dict[str, float] = {}
         self._last_busy = now()
         self._is_leaving = False
         self._sdk: Path | None = None
 
     def stand_guard(self) -> bool:
-        """Whether the node is one still. From now on its end is noticed."""
+        """Watch the guard process. Return False, with all tasks killed, when it has already ended."""
         if self._guard is None:
             return True
         descriptor = open_guard(self._guard)
         if descriptor is None:
             end_all_parts(self._home)
             return False
-        self._loop.on_readable(descriptor, self._fall)
+        self._loop.on_readable(descriptor, self._guard_ended)
         return True
 
-    def _fall(self) -> None:
+    def _guard_ended(self) -> None:
         end_all_parts(self._home)
         self._children.clear()
         self._is_leaving = True
@@ -113,7 +114,7 @@ class Agent:
         self._listener.listen(128)
         self._listener.setblocking(False)
         self._loop.on_readable(self._listener, self._accept)
-        self._loop.on_readable(self._overdue, self._overdue.hear)
+        self._loop.on_readable(self._stop_enforcer, self._stop_enforcer.read_events)
         beside = self._home / f".agent.json.{os.getpid()}"
         keeper = None if self._keeper is None else self._keeper.pid
         facts = {"pid": os.getpid(), "keeper": keeper, "version": self._version}
@@ -121,7 +122,7 @@ class Agent:
         beside.rename(self._home / "agent.json")
 
     def take_over(self) -> None:
-        """Look after the parts that an earlier agent left, and after mounts and containers that nobody else does."""
+        """Start a supervisor for each task that an earlier agent left, and unmount what ended tasks left."""
         sweep_left(self._home)
         for folder in attempt_folders(self._home):
             self._start(folder)
@@ -131,27 +132,27 @@ class Agent:
             self._loop.wait(self._seconds_to_next())
             if self._is_leaving:
                 break
-            self._overdue.end_what_is_due()
-            self._sweep.begin_if_due()
+            self._stop_enforcer.end_what_is_due()
+            self._container_sweeper.begin_if_due()
             for pid in [pid for pid in self._children if self._loop.exit_status(pid) is not None]:
                 self._ended(self._children.pop(pid))
-            for part in [part for part, at in self._again.items() if at <= now()]:
-                del self._again[part]
+            for part in [part for part, at in self._restart_at.items() if at <= now()]:
+                del self._restart_at[part]
                 self._start(AttemptFolder(self._home, part))
-            if self._children or self._strangers or self._again:
+            if self._children or self._adopted or self._restart_at:
                 self._last_busy = now()
-            elif self._is_superfluous():
+            elif self._may_exit():
                 self._is_leaving = True
-        log.info("The agent stops. %d supervisors go on.", len(self._children) + len(self._strangers))
+        log.info("The agent stops. %d supervisors go on.", len(self._children) + len(self._adopted))
         with contextlib.suppress(FileNotFoundError):
             (self._home / AGENT_SOCKET).unlink()
 
     def _seconds_to_next(self) -> float:
-        times = [*self._again.values(), *self._overdue.next_times(), *self._sweep.next_times()]
-        return max(0.01, min([now() + _LOOK_SECONDS, *times]) - now())
+        times = [*self._restart_at.values(), *self._stop_enforcer.next_times(), *self._container_sweeper.next_times()]
+        return max(0.01, min([now() + _POLL_SECONDS, *times]) - now())
 
-    def _is_superfluous(self) -> bool:
-        """Idle for long, or idle with no service to come back to; or the home folder has been removed."""
+    def _may_exit(self) -> bool:
+        """Tell whether the agent has been idle for long, less long without a service, or its home is gone."""
         has_service = (self._home / "service.json").exists()
         limit = _IDLE_SECONDS if has_service else _IDLE_WITHOUT_SERVICE_SECONDS
         return not (self._home / AGENT_LOCK).exists() or now() - self._last_busy >= limit
@@ -163,7 +164,7 @@ class Agent:
             return
         with connection:
             connection.settimeout(2.0)
-            # A caller who went away is the caller's affair.
+            # The caller may have gone away.
             with contextlib.suppress(OSError):
                 answer = self._answer(read_line(connection))
                 connection.sendall(json.dumps(answer).encode() + b"\n")
@@ -197,10 +198,10 @@ class Agent:
         raise ValueError(f"unknown op {op!r}")
 
     def _start(self, folder: AttemptFolder) -> int | None:
-        """Fork a supervisor, unless the part has one or is gone. Its pid, or None."""
+        """Fork a supervisor and return its pid. Return None when the task has one already, or is gone."""
         lock = folder.take_lock() if folder.exists() else None
         if lock is None:
-            self._follow_other(folder)
+            self._watch_adopted(folder)
             return None
         sdk = self._sdk_folder()
         pid = os.fork()
@@ -209,72 +210,72 @@ class Agent:
         os.close(lock)
         self._children[pid] = folder.part
         log.info("Process %d is the supervisor of %s.", pid, folder.part, extra={"run": _run_of(folder.part)})
-        self._overdue.watch(folder)
+        self._stop_enforcer.watch(folder)
         self._last_busy = now()
         return pid
 
     def _sdk_folder(self) -> Path | None:
-        """Found once: an agent makes room for another when the SDK changes. None where it cannot be made now."""
+        """Find or make the SDK folder, once: another SDK means another agent. Return None when that fails."""
         if self._sdk is None or not self._sdk.is_dir():
             try:
                 self._sdk = ensure_sdk_folder(self._home)
             except (OSError, RunyardError):
-                return None  # the supervisor runs into the same, and can tell the user
+                return None  # the supervisor gets the same error, and can report it
             self._bytecode = Bytecode(self._sdk)
         self._bytecode.drop_torn()
         return self._sdk
 
-    def _follow_other(self, folder: AttemptFolder) -> None:
-        """A living supervisor of an earlier agent is not our child, but its end can be seen all the same."""
-        followed = {*self._children.values(), *self._strangers.values()}
+    def _watch_adopted(self, folder: AttemptFolder) -> None:
+        """Watch a supervisor that an earlier agent forked: it is no child of this process, so by a pidfd."""
+        followed = {*self._children.values(), *self._adopted.values()}
         if folder.part in followed or not folder.exists():
             return
         supervisor = folder.supervisor()
         if supervisor is None:
-            # Somebody holds the lock for a moment only, to see whether it is held.
-            self._again[folder.part] = now() + _LOCK_RETRY_SECONDS
+            # Another process holds the lock for a moment, to test whether it is held.
+            self._restart_at[folder.part] = now() + _LOCK_RETRY_SECONDS
             return
         try:
             pidfd = os.pidfd_open(supervisor.pid)
         except OSError:
             return
-        self._strangers[pidfd] = folder.part
-        self._overdue.watch(folder)
-        self._loop.on_readable(pidfd, lambda: self._stranger_ended(pidfd))
+        self._adopted[pidfd] = folder.part
+        self._stop_enforcer.watch(folder)
+        self._loop.on_readable(pidfd, lambda: self._adopted_ended(pidfd))
 
-    def _stranger_ended(self, pidfd: int) -> None:
+    def _adopted_ended(self, pidfd: int) -> None:
         self._loop.forget(pidfd)
         os.close(pidfd)
-        self._ended(self._strangers.pop(pidfd))
+        self._ended(self._adopted.pop(pidfd))
 
     def _ended(self, part: str) -> None:
-        """A supervisor that leaves its folder behind was killed before its part had an end."""
+        """Restart a supervisor that was killed: one that finished has deleted the task's folder."""
         if not AttemptFolder(self._home, part).exists():
             self._restarts.pop(part, None)
-            self._sweep.look_soon()
+            self._container_sweeper.look_soon()
             return
         restarts = self._restarts[part] = self._restarts.get(part, 0) + 1
         again = "another one recovers it" if restarts <= _MOST_RESTARTS else "it is given up"
         log.warning("A supervisor of %s was killed; %s.", part, again, extra={"run": _run_of(part)})
         if restarts <= _MOST_RESTARTS:
-            self._again[part] = now() + (0 if restarts == 1 else 2.0**restarts / 4)
+            self._restart_at[part] = now() + (0 if restarts == 1 else 2.0**restarts / 4)
 
-    def _leave_what_is_its_own(self) -> None:
-        """For a forked child: what must end with the agent alone."""
+    def _close_own_descriptors(self) -> None:
+        """Close, in a forked child, the descriptors that belong to the agent alone."""
         signal.set_wakeup_fd(-1)
         self._listener.close()
-        self._overdue.close()
+        self._stop_enforcer.close()
         os.close(self._lock)
-        for pidfd in self._strangers:
+        for pidfd in self._adopted:
             os.close(pidfd)
 
     def _become_supervisor(self, folder: AttemptFolder, lock: int, sdk: Path | None) -> None:
         status = 1
         try:
             os.setsid()
-            os.umask(users_umask())  # its own files are private by their modes; the rest is for the script
+            os.umask(users_umask())  # private files get explicit modes; the script needs the user's umask
             _redirect_output(folder)
-            self._leave_what_is_its_own()
+            self._close_own_descriptors()
             label_lines("supervisor", _run_of(folder.part))
             supervise(folder, lock, sdk, self._keeper)
             status = 0
@@ -286,7 +287,7 @@ class Agent:
 
 
 def _run_of(part: str) -> str:
-    """The run whose attempt, or node of one, the part is."""
+    """Id of the run that the task belongs to."""
     return run_of(AttemptId(part))
 
 

@@ -1,4 +1,4 @@
-"""What a part of a distributed run sets up beside its processes: ports, a network of its own, a door for launchers."""
+"""What a task needs beside its processes: container, and in a distributed run ports, network and launch server."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from runyard.containers.containers import Mount
+from runyard.containers.creating import Mount
 from runyard.errors import EngineError, Json
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
@@ -36,37 +36,37 @@ from runyard.node.script import Launch
 from runyard.node.tree import ProcessTree
 
 READY = "ready.json"
-"""There once the other nodes may know this part's ports: from then on it cannot start over."""
+"""Written before the other nodes learn this task's ports: from then on it cannot start over."""
 _MOST_RECONNECTIONS = 5
 RunErrand = Callable[[Callable[[Tell], Json], Callable[[Json], None]], Errand]
 
 
 class Assembly:
-    """All that it holds is held until `close`, which comes after the part's last process; by nobody once its own
-    process is dead."""
+    """Sets up a task and makes its `Launch`. Ports, network and launch server are held until `close`, after the task's
+    last process; the kernel frees them when the supervisor dies."""
 
     def __init__(
         self,
         folder: AttemptFolder,
         plan: LaunchPlan,
-        background: Background,
+        loop: Background,
         tree: ProcessTree,
         containers: ContainerCare,
     ) -> None:
-        self._folder, self._plan, self._background, self._tree = folder, plan, background, tree
+        self._folder, self._plan, self._loop, self._tree = folder, plan, loop, tree
         self._containers = containers
         self._is_mpi = any(node.ranks for node in plan.nodes)
         self._ports: HeldPorts | None = None
         self._network: PrivateNetwork | None = None
-        self._door: Door | None = None
-        self._waiting_for_launch: list[tuple[Readable | int, Callable[[], None]]] = []
+        self._launch_server: Door | None = None
+        self._watched_after_launch: list[tuple[Readable | int, Callable[[], None]]] = []
         self._launch: Launch | None = None
         self._private_ports = folder.home / "ports" / plan.attempt_id
 
     def launch(self, prepared: Prepared, sdk: Path, run_errand: RunErrand, start_errand: StartErrand) -> Launch | None:
-        """What the processes are to be started with, once all nodes are ready; None where the part is to stop.
+        """Return what the processes are started with, once all nodes are ready. None where the task is to stop.
 
-        Raises RunyardError with words for the user.
+        Raises RunyardError with a message for the user.
         """
         bare = Launch(
             self._folder,
@@ -80,31 +80,31 @@ class Assembly:
             bare = replace(bare, container=make(), of_daemons=make)
         if not self._plan.is_distributed:
             return bare
-        facts = self._get_ready(bare)
-        roster = self._meet(facts, run_errand) if len(self._plan.nodes) > 1 else [facts]
+        facts = self._prepare_node(bare)
+        roster = self._await_nodes(facts, run_errand) if len(self._plan.nodes) > 1 else [facts]
         if roster is None:
             return None
         self._join(roster)
         enter = self._enter if self._is_mpi or self._network is not None else None
         self._launch = replace(bare, roster=roster, words=self._words(bare, roster), enter=enter)
-        for source, callback in self._waiting_for_launch:
-            self._background.loop.on_readable(source, callback)
+        for source, callback in self._watched_after_launch:
+            self._loop.events.on_readable(source, callback)
         return self._launch
 
     @property
     def pids(self) -> set[int]:
-        """Processes that keep its network."""
+        """Processes that hold the private network."""
         return set(self._network.pids) if self._network is not None else set()
 
     def close(self) -> None:
-        if self._door is not None:
-            self._door.close()
+        if self._launch_server is not None:
+            self._launch_server.close()
         network, self._network = self._network, None
         if network is not None:
             network.close()
         if self._ports is not None:
             self._ports.close()
-        if self._plan.node == 0:  # also what a supervisor before this one left
+        if self._plan.node == 0:  # also what an earlier supervisor left
             shutil.rmtree(self._private_ports, ignore_errors=True)
         if self._is_mpi:
             clear_shared_memory(self._plan)
@@ -119,9 +119,9 @@ class Assembly:
             data=[Mount(bind.source, bind.target, bind.is_read_only) for bind in prepared.data.binds],
             served=prepared.data.mount_points,
         )
-        return PartContainer(setting, self._background.loop, start_errand, self._containers)
+        return PartContainer(setting, self._loop.events, start_errand, self._containers)
 
-    def _get_ready(self, bare: Launch) -> Json:
+    def _prepare_node(self, bare: Launch) -> Json:
         plan, home = self._plan, self._folder.home
         is_private = plan.shares_files and not bare.prepared.image and not why_no_private_network()
         self._ports = HeldPorts(self._private_ports if is_private else home / "ports")
@@ -133,26 +133,26 @@ class Assembly:
             "address": plan.here.address,
             "name": plan.here.name,
             "ports": self._ports.choose(plan.here.ports),
-            "door": self._door.address if self._door is not None else None,
+            "door": self._launch_server.address if self._launch_server is not None else None,
             "network": self._network.pid if self._network is not None else None,
             "is_essential": any(spec.is_essential for spec in plan.here.processes),
             "ranks": ranks_of(plan),
         }
 
     def _make_network(self, bare: Launch) -> PrivateNetwork | None:
-        """None, with a word about it, where it cannot be had though nothing spoke against it."""
+        """Make the private network. None, with a line in the node's log, where that fails unexpectedly."""
         try:
             network = PrivateNetwork.make(self._folder.root, bare.variables(self._plan.here.env, None))
         except EngineError as e:
             if os.environ.get("RUNYARD_NETWORK") == "private":
                 raise
-            self._note(f"The run uses the machine's own network, where its servers can be reached: {e}")
+            self._log_line(f"The run uses the machine's own network, where its servers can be reached: {e}")
             return None
         self._keep_connected(network, _MOST_RECONNECTIONS)
         return network
 
     def _keep_connected(self, network: PrivateNetwork, tries_left: int) -> None:
-        """A network whose pasta was killed gets another, so that the run reaches the world and the service again."""
+        """Restart pasta when it was killed, so that the run reaches the internet and the service again."""
 
         def ended(status: int) -> None:
             if self._network is not network or tries_left == 0:
@@ -160,14 +160,14 @@ class Assembly:
             try:
                 network.reconnect()
                 self._keep_connected(network, tries_left - 1)
-                self._note("What connects the run's network with the world had ended and was started again.")
+                self._log_line("What connects the run's network with the world had ended and was started again.")
             except EngineError as e:
-                self._note(f"The run is cut off from the world: {e}")
+                self._log_line(f"The run is cut off from the world: {e}")
 
         if network.connection is not None:
-            self._background.loop.on_exit(network.connection, ended)
+            self._loop.events.on_exit(network.connection, ended)
 
-    def _note(self, text: str) -> None:
+    def _log_line(self, text: str) -> None:
         with self._folder.node_log.open("a", encoding="utf-8") as log:
             print(text, file=log)
 
@@ -177,7 +177,7 @@ class Assembly:
         return {
             **rank_variables(prepared.python),
             **scratch_variables(self._folder),
-            # A container has a shared memory of its own, which goes with it.
+            # A container has its own shared memory, which is removed with it.
             **({} if prepared.image and self._plan.container.ipc != "host" else hold_shared_memory(self._plan)),
             "RUNYARD_RANK_FILE": str(self._folder.rank_file),
         }
@@ -195,23 +195,23 @@ class Assembly:
         }
         self._folder.write_for_script(self._folder.rank_file.name, ranks)
         if len(self._plan.nodes) > 1:
-            self._door = Door(
+            self._launch_server = Door(
                 self._plan, self._folder, self._start_daemon, self._tree.ask_to_stop, self._watch, self._unwatch
             )
 
-    def _meet(self, facts: Json, run_errand: RunErrand) -> list[Json] | None:
+    def _await_nodes(self, facts: Json, run_errand: RunErrand) -> list[Json] | None:
         home, plan = self._folder.home, self._plan
         self._folder.write(READY, facts)
-        errand = run_errand(lambda tell: await_roster(home, plan, facts), lambda news: None)
-        if errand.done is None:
-            if self._background.stop is not None:
+        forked = run_errand(lambda notify: await_roster(home, plan, facts), lambda news: None)
+        if forked.done is None:
+            if self._loop.stop is not None:
                 return None
-            reason = (errand.error or {}).get("message", "its process was killed.")
+            reason = (forked.error or {}).get("message", "its process was killed.")
             raise EngineError(f"The nodes of the run could not be brought together: {reason}")
-        if "end_as" in errand.done:
-            self._background.take(Stop(plan.cancel_grace_seconds, errand.done["end_as"]))
+        if "end_as" in forked.done:
+            self._loop.take(Stop(plan.cancel_grace_seconds, forked.done["end_as"]))
             return None
-        roster: list[Json] = errand.done["roster"]
+        roster: list[Json] = forked.done["roster"]
         return roster
 
     def _join(self, roster: list[Json]) -> None:
@@ -220,7 +220,7 @@ class Assembly:
             self._network = PrivateNetwork.join(int(holder))
 
     def _enter(self) -> None:
-        """What a new process of the part does before it becomes a program."""
+        """Called in each new process of the task before it executes its program."""
         if self._is_mpi:
             open_few_files()
         if self._network is not None:
@@ -234,9 +234,9 @@ class Assembly:
         return mpi_words(self._plan, self._folder, roster, bare.prepared.python, variables, in_image=in_image)
 
     def _start_daemon(self, words: list[str]) -> int:
-        if self._launch is None or self._door is None:
+        if self._launch is None or self._launch_server is None:
             raise EngineError("This node is not ready to start a daemon.")
-        launch, door = self._launch, self._door
+        launch, server = self._launch, self._launch_server
         variables = launch.variables(self._plan.here.env, None)
         name = self._plan.here.name or str(self._plan.node)
         prepared = launch.prepared
@@ -244,18 +244,18 @@ class Assembly:
         pid, container = launch.start_daemon(command, self._folder.std / f"55_azureml-execution-{name}.txt")
 
         def ended(status: int) -> None:
-            door.ended(pid, status, container.why_not_started() if container is not None else "")
+            server.ended(pid, status, container.why_not_started() if container is not None else "")
 
-        self._background.loop.on_exit(pid, ended)
+        self._loop.events.on_exit(pid, ended)
         return pid
 
     def _watch(self, source: Readable | int, callback: Callable[[], None]) -> None:
-        """Nobody is let in before this node knows what to start daemons with."""
+        """Watch a connection, but not before this node knows what to start daemons with."""
         if self._launch is None:
-            self._waiting_for_launch.append((source, callback))
+            self._watched_after_launch.append((source, callback))
         else:
-            self._background.loop.on_readable(source, callback)
+            self._loop.events.on_readable(source, callback)
 
     def _unwatch(self, source: Readable | int) -> None:
         if self._launch is not None:
-            self._background.loop.forget(source)
+            self._loop.events.forget(source)

@@ -1,39 +1,33 @@
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
-import re
 import shutil
 from pathlib import Path
 
 from runyard.errors import InvalidArgument, Json
 from runyard.model.plan import LaunchPlan, part_name
 from runyard.node.processes import ProcessId
-from runyard.run_folders import mounts_root, scripts_root
+from runyard.run_folders import folder_name, mounts_root, scripts_root
 
-_SAFE = re.compile(r"\w[\w.\-]*")
-_LONGEST_NAME_BYTES = 200
 _RESERVE, _ROOM = ".reserve", ".room-"
 RESERVE_BYTES = 1 << 20
-SCRIPT_FOLDERS = ("work", "uploads", "data")
-"""Of a part's folders, those that its script writes to as it likes."""
 PART_VARIABLE = "RUNYARD_PART"
-"""By this variable the processes of a part are known, wherever they hang: parts of one machine end their own."""
+"""Environment variable by which the processes of a task are found, wherever they are in the process tree."""
 
 
 class AttemptFolder:
-    """What lies where for one part of an attempt on its node.
+    """Paths and small files of one node task.
 
-    `root`, `attempts/PART/` of the home, is private: the plan with its tokens, the lock, reports. `scripts` is what the
-    part's processes enter and write. The flock on `lock` is held by the part's living supervisor and by nobody else.
+    `root`, `attempts/TASK/` of the home, is private: the plan with its tokens, the lock, reports. `scripts` is what the
+    task's processes read and write. Only the task's living supervisor holds the flock on `lock`.
     """
 
     def __init__(self, home: Path, part: str) -> None:
         self.home, self.part = home, part
         self.root = home / "attempts" / folder_name(part)
         self.lock = self.root / "lock"
-        # A part that 0.1.0 or an earlier version began has everything in one folder.
+        # A task that was started by version 0.1.0 or earlier has everything in one folder.
         self.scripts = self.root if (self.root / "work").is_dir() else scripts_root(home) / self.root.name
         self.work = self.scripts / "work"
         self.std = self.scripts / "std"
@@ -42,18 +36,18 @@ class AttemptFolder:
         self.data = self.scripts / "data"
         self.mounts = mounts_root(home) / self.root.name
         self.node_log = self.std / "65_job_prep.txt"
-        """What the node has to say about the run's preparation and data; shown in the run's history."""
+        """The node's messages about preparation and data; part of the run's logs."""
         self.supervisor_log = self.root / "supervisor.log"
         self.rank_file = self.scripts / "rank.json"
-        """What the ranks that a launcher starts on this node need to know."""
+        """Read by the ranks that a launcher starts on this node."""
 
     def name_node_log(self, plan: LaunchPlan) -> None:
-        """Name the node's own log after the node where the run has several: no two write one log of a run."""
+        """Name the node's log after the node if the run has several: no two nodes write one log of a run."""
         if len(plan.nodes) > 1:
             self.node_log = self.std / f"65_job_prep-{plan.here.name.replace('/', '_') or plan.node}.txt"
 
     def exists(self) -> bool:
-        """True once the plan is here and until the end has been acknowledged."""
+        """True from the arrival of the plan until the service has acknowledged the task's end."""
         return (self.root / "plan.json").exists()
 
     def make_room(self) -> None:
@@ -62,9 +56,9 @@ class AttemptFolder:
             folder.mkdir(exist_ok=True)
 
     def hold_reserve(self, processes: int) -> None:
-        """Keep room on the disk for the attempt's own end, whatever the script writes. OSError when there is none.
+        """Reserve disk space for the report of the task's end, whatever the script writes. OSError when there is none.
 
-        If there is more, it is held for the last lines of that many processes, which save them there themselves.
+        If there is more space, reserve some for the last lines of that many processes, which use it themselves.
         """
         _hold(self.root / _RESERVE)
         with contextlib.suppress(OSError):
@@ -77,16 +71,16 @@ class AttemptFolder:
             file.unlink(missing_ok=True)
 
     def free_own_reserve(self) -> None:
-        """Free what no process of the part needs, while they go on."""
+        """Free the space for the report; processes that still run keep theirs."""
         (self.root / _RESERVE).unlink(missing_ok=True)
 
     def free_bytes(self) -> int:
-        """Room on the disk that the script works on."""
+        """Free space of the disk that the script works on."""
         found = os.statvfs(self.scripts)
         return found.f_bavail * found.f_frsize
 
     def read(self, name: str) -> Json | None:
-        """The JSON object in that file, or None when there is no such file."""
+        """Read a JSON file; None when there is none."""
         try:
             body: Json = json.loads((self.root / name).read_bytes())
         except FileNotFoundError:
@@ -94,15 +88,15 @@ class AttemptFolder:
         return body
 
     def write(self, name: str, body: Json, *, durable: bool = False) -> None:
-        """Readers see the old or the new content, never a part; `durable` outlives a power cut too."""
+        """Replace a JSON file atomically; `durable` also syncs it to disk."""
         _write_whole(self.root / name, body, durable=durable)
 
     def write_for_script(self, name: str, body: Json) -> None:
-        """A file that processes of the part read. Whole, as `write`."""
+        """Write, atomically, a JSON file that processes of the task read."""
         _write_whole(self.scripts / name, body)
 
     def take_lock(self) -> int | None:
-        """The descriptor that holds the attempt's lock from now on, or None while another process has it."""
+        """Lock the task and return the descriptor that holds the lock. None while another process has it."""
         lock = os.open(self.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,7 +106,7 @@ class AttemptFolder:
         return lock
 
     def supervisor(self) -> ProcessId | None:
-        """The supervisor that signed in last, if it is alive."""
+        """The supervisor that wrote `supervisor.json` last, if it is alive."""
         signed = self.read("supervisor.json")
         known = None if signed is None else ProcessId(signed["pid"], signed["started"])
         return known if known is not None and known.is_alive() else None
@@ -121,13 +115,13 @@ class AttemptFolder:
         return (self.root / "supervisor.json").exists()
 
     def want_cancel(self, grace_seconds: float, end_as: str = "canceled") -> None:
-        """The living supervisor, or the next one, ends the part and reports it so; quiet when the part is gone."""
+        """Have the living supervisor, or the next one, end the task and report it so. Does nothing if it is gone."""
         with contextlib.suppress(FileNotFoundError):
             self.write("cancel.json", {"grace": grace_seconds, "end_as": end_as})
 
     def delete(self) -> None:
-        """Gone for every reader at once; quiet when gone. What a kill leaves of it is removed by `gc`."""
-        # The script's side first: without the private one nobody would know that it is still to go.
+        """Delete the folders, by a rename first. Does nothing when they are gone; `gc` removes what a kill leaves."""
+        # `root` last: without it nobody would know that `scripts` is still to be deleted.
         for folder in dict.fromkeys((self.scripts, self.root)):
             with contextlib.suppress(FileNotFoundError):
                 folder.rename(_leaving(folder))
@@ -144,10 +138,10 @@ def _hold(file: Path) -> None:
 
 
 def attempt_folders(home: Path) -> list[AttemptFolder]:
-    """Every part that has been planned on this node and whose end has not yet been acknowledged."""
+    """Folders of all tasks that have a plan on this node and whose end is not acknowledged."""
     found = []
     for plan in sorted((home / "attempts").glob("[!.]*/plan.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError, InvalidArgument):  # it went away, or is not ours
+        with contextlib.suppress(OSError, ValueError, KeyError, InvalidArgument):  # deleted meanwhile, or not ours
             body = json.loads(plan.read_bytes())
             found.append(AttemptFolder(home, part_name(body["attempt_id"], body.get("node", 0))))
     return found
@@ -160,20 +154,8 @@ def _leaving(folder: Path) -> Path:
 def _write_whole(path: Path, body: Json, *, durable: bool = False) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-        file.write(json.dumps(body))  # `dump` leaves cycles, and is slower
+        file.write(json.dumps(body))  # `dump` leaves reference cycles, and is slower
         if durable:
             file.flush()
             os.fsync(file.fileno())
     beside.rename(path)
-
-
-def folder_name(part: str) -> str:
-    """Of a part, below `attempts/`."""
-    if not _SAFE.fullmatch(part):
-        raise InvalidArgument(
-            f"{part!r} is not the name of an attempt.", hint="Expected letters, digits, '_', '-' and '.'."
-        )
-    name = part.encode()
-    if len(name) <= _LONGEST_NAME_BYTES:
-        return part
-    return f"{name[:120].decode(errors='ignore')}-{hashlib.sha256(name).hexdigest()[:32]}"

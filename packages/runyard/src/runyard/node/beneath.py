@@ -1,6 +1,6 @@
-"""Files that a script left, opened by one who may see more than the script: a link must not lead him elsewhere.
+"""Opens files that a script wrote without following a link out of their folder: we may read more than the script may.
 
-What was opened is looked at, not the path: a path may lead somewhere else a moment later.
+The opened descriptor is checked, not the path: a path may lead somewhere else a moment later.
 """
 
 import os
@@ -11,16 +11,16 @@ from pathlib import Path
 
 
 def open_beneath(path: Path, root: Path) -> int:
-    """A descriptor to read a plain file that lies below `root`, be it by links there. OSError for any other.
+    """Open a regular file below `root` for reading; links may lead to it. Raises OSError for anything else.
 
-    `root` itself must be where nobody but us can put something else.
+    Only we may be able to replace `root` itself.
     """
     with _found_beneath(path, root) as place:
         return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def stat_beneath(path: Path, root: Path) -> os.stat_result:
-    """As `open_beneath`, of a file that need not be readable."""
+    """Stat a file under the rules of `open_beneath`; it need not be readable."""
     with _found_beneath(path, root) as place:
         return os.fstat(place)
 
@@ -34,7 +34,7 @@ def is_file_beneath(path: Path, root: Path) -> bool:
 
 
 def unlink_beneath(path: Path, root: Path) -> None:
-    """Remove a name that lies in `root` or a folder below it. Quiet where it does not, or is gone."""
+    """Remove a file in `root` or below. Does nothing where it lies elsewhere, or is gone."""
     try:
         folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -49,7 +49,7 @@ def unlink_beneath(path: Path, root: Path) -> None:
 
 
 def open_to_everybody(folder: Path) -> None:
-    """Let every user write in a folder, unless a link or something else is in its place."""
+    """Make a folder writable for every user. Does nothing if it is a link or no folder."""
     try:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

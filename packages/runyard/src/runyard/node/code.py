@@ -23,10 +23,10 @@ def place_files(
     *,
     copy: Callable[[Path, Path], object] = shutil.copyfile,
 ) -> None:
-    """Copy files into the run's folder: from this machine's disk where they lie there, else over the wire, several
-    at once. Raises RunyardError.
+    """Copy files into the run's folder, from blobs on this machine's disk or else over HTTP, several at once. Safe to
+    repeat. Raises RunyardError.
 
-    They are copies, never links: a script may change its own files. Placing twice is harmless.
+    They are copies, never links: a script may change its own files.
     """
     targets = [(entry, work / _inside(entry.path)) for entry in entries]
     for folder in {target.parent for _, target in targets}:
@@ -51,17 +51,17 @@ def _verified(blobs: BlobStore, entry: FileEntry) -> Path:
 
 def _fetch_all(missing: Sequence[tuple[FileEntry, Path]], connect: Callable[[], ServiceClient]) -> None:
     if len(missing) <= _CONNECTIONS:
-        _fetch(missing, connect)  # a thread costs as much as some files
+        _fetch(missing, connect)  # threads would cost more
         return
-    lanes = [missing[start::_CONNECTIONS] for start in range(_CONNECTIONS)]
-    with ThreadPoolExecutor(max_workers=len(lanes)) as at_once:
-        for done in [at_once.submit(_fetch, lane, connect) for lane in lanes]:
+    shares = [missing[start::_CONNECTIONS] for start in range(_CONNECTIONS)]
+    with ThreadPoolExecutor(max_workers=len(shares)) as at_once:
+        for done in [at_once.submit(_fetch, share, connect) for share in shares]:
             done.result()
 
 
-def _fetch(lane: Sequence[tuple[FileEntry, Path]], connect: Callable[[], ServiceClient]) -> None:
+def _fetch(share: Sequence[tuple[FileEntry, Path]], connect: Callable[[], ServiceClient]) -> None:
     with closing(connect()) as client:
-        for entry, target in lane:
+        for entry, target in share:
             address = f"/blobs/{quoted(entry.sha256)}"
             if entry.size > _SMALL_BYTES:
                 patiently(partial(client.download, address, target))

@@ -18,22 +18,22 @@ LOGS = "logs"
 
 
 class Collection:
-    """Finds what a run writes, as it is written, and hands it on: raw logs, journals, uploads, ./logs and ./outputs."""
+    """Watches the files that a run writes, and queues them for sending: logs, journals, uploads, ./logs, ./outputs."""
 
     def __init__(
-        self, folder: AttemptFolder, plan: LaunchPlan, watcher: Watcher, deliveries: Deliveries, courier: Courier
+        self, folder: AttemptFolder, plan: LaunchPlan, watcher: Watcher, queue: Deliveries, uploader: Courier
     ) -> None:
         self._folder, self._plan, self._run_id = folder, plan, plan.run_id
         self._logs_of_node = f"{LOGS}/node_{plan.node}" if plan.node else LOGS
-        """Two nodes never write one growing log, whatever their scripts call it."""
-        self._watcher, self._deliveries, self._courier = watcher, deliveries, courier
+        """Each node has its own folder: two nodes must not append to one log."""
+        self._watcher, self._queue, self._uploader = watcher, queue, uploader
         self._due: dict[Path, float] = {}
-        self._offered: set[Path] = set()
+        self._queued: set[Path] = set()
         self._flushes: list[tuple[Path, Callable[[], bool]]] = []
         self._rescan_at = 0.0
 
     def watch(self) -> None:
-        """From now on; what is there already is found too."""
+        """Begin to watch. Existing files are found too."""
         (self._folder.work / LOGS).mkdir(exist_ok=True)
         make_outputs(self._folder, self._plan)
         self._watcher.watch_folder(self._folder.std, self._std_changed)
@@ -45,55 +45,55 @@ class Collection:
             self._watcher.watch_tree(self._folder.work / OUTPUTS, self._output_changed)
 
     def seconds_to_next(self) -> float | None:
-        """When `hand_over` is worth calling; None for not before something changes."""
+        """Seconds until `hand_over` has something to do; None until something changes."""
         times = list(self._due.values())
         if not self._watcher.is_whole:
             times.append(self._rescan_at)
         return max(0.0, min(times) - now()) if times else None
 
     def hand_over(self) -> None:
-        """Give on the files that have come to rest, and answer flushes whose time has come."""
+        """Queue files that are no longer written to, and answer flush requests whose files have been sent."""
         if self._watcher.missed or (not self._watcher.is_whole and now() >= self._rescan_at):
             self._watcher.missed = False
             self._rescan_at = now() + _RESCAN_SECONDS
             self.sweep()
-        for name in self._deliveries.logs.rewritten:
+        for name in self._queue.logs.rewritten:
             self._due[self._folder.work / LOGS / name.removeprefix(f"{self._logs_of_node}/")] = now()
-        self._deliveries.logs.rewritten.clear()
-        resting = [path for path, due in self._due.items() if due <= now()]
-        for path in resting:
+        self._queue.logs.rewritten.clear()
+        settled = [path for path, due in self._due.items() if due <= now()]
+        for path in settled:
             del self._due[path]
-        self._offered.update(resting)
-        self._courier.offer([self._parcel(path) for path in resting if is_sendable(path, self._folder.work)])
+        self._queued.update(settled)
+        self._uploader.offer([self._upload_item(path) for path in settled if is_sendable(path, self._folder.work)])
         self._answer_flushes()
 
     def sweep(self) -> None:
-        """Look at everything, whether the kernel told of it or not."""
+        """Scan all folders and queue everything, whatever inotify reported."""
         for path in self._folder.std.iterdir():
             self._std_changed(path, Change.MODIFY)
         for path in self._folder.journals.iterdir():
             self._journal_changed(path, Change.FOUND)
-        for parcel in files_below(self._run_id, self._folder.work, LOGS):
-            self._log_changed(parcel.file, Change.MODIFY)
-        self._courier.offer([self._parcel(path) for path in self._due if is_sendable(path, self._folder.work)])
+        for item in files_below(self._run_id, self._folder.work, LOGS):
+            self._log_changed(item.file, Change.MODIFY)
+        self._uploader.offer([self._upload_item(path) for path in self._due if is_sendable(path, self._folder.work)])
         self._due.clear()
         if not shows_outputs_of_another(self._folder):
-            self._courier.offer(list(files_below(self._run_id, self._folder.work, OUTPUTS)))
+            self._uploader.offer(list(files_below(self._run_id, self._folder.work, OUTPUTS)))
         uploads = self._folder.uploads
         for place in uploads.iterdir():
-            self._courier.offer(list(files_below(RunId(place.name), place, ".", remove_after=True, within=uploads)))
+            self._uploader.offer(list(files_below(RunId(place.name), place, ".", remove_after=True, within=uploads)))
 
     def _std_changed(self, path: Path, change: Change) -> None:
-        self._deliveries.logs.files.changed(f"azureml-logs/{path.name}", path)
+        self._queue.logs.files.changed(f"azureml-logs/{path.name}", path)
 
     def _journal_changed(self, path: Path, change: Change) -> None:
         if not path.name.startswith("flush-"):
-            self._deliveries.journals.changed(path)
+            self._queue.journals.changed(path)
         elif change & (Change.CREATE | Change.FOUND) and path not in [flush for flush, _ in self._flushes]:
             self._begin_flush(path)
 
     def _work_changed(self, path: Path, change: Change) -> None:
-        """A script may remove ./outputs or ./logs and make it anew."""
+        """Watch ./outputs or ./logs again: a script may remove and recreate them."""
         if path.name == OUTPUTS and change & Change.FOLDER:
             self._watcher.watch_tree(path, self._output_changed)
         elif path.name == LOGS and change & Change.FOLDER:
@@ -101,21 +101,21 @@ class Collection:
 
     def _log_changed(self, path: Path, change: Change) -> None:
         name = f"{self._logs_of_node}/{path.relative_to(self._folder.work / LOGS).as_posix()}"
-        known = self._deliveries.logs.files.find(name)
+        known = self._queue.logs.files.find(name)
         if known is not None and known.was_rewritten:
             self._output_changed(path, change)
         elif known is not None or is_sendable(path, self._folder.work):
-            self._deliveries.logs.files.changed(name, path, self._folder.work)
+            self._queue.logs.files.changed(name, path, self._folder.work)
 
     def _output_changed(self, path: Path, change: Change) -> None:
         first_wait = _AFTER_CLOSE if change & _WRITTEN else _AFTER_WRITE
-        self._due[path] = now() + (_AFTER_SENT if path in self._offered else first_wait)
+        self._due[path] = now() + (_AFTER_SENT if path in self._queued else first_wait)
 
     def _upload_changed(self, path: Path, change: Change) -> None:
         if change & (Change.MOVED_TO | Change.FOUND) and is_sendable(path, self._folder.uploads):
-            self._courier.offer([self._parcel(path)])
+            self._uploader.offer([self._upload_item(path)])
 
-    def _parcel(self, path: Path) -> Parcel:
+    def _upload_item(self, path: Path) -> Parcel:
         if path.is_relative_to(self._folder.uploads):
             uploads = self._folder.uploads
             run_id, *rest = path.relative_to(uploads).parts
@@ -129,13 +129,13 @@ class Collection:
         self._flushes.append((path, lambda: False))
         self.sweep()
         self._flushes.pop()
-        logs, journals = self._deliveries.logs.files, self._deliveries.journals.files
+        logs, journals = self._queue.logs.files, self._queue.journals.files
         log_marks, journal_marks = logs.marks(), journals.marks()
         self._flushes.append((path, lambda: logs.reached(log_marks) and journals.reached(journal_marks)))
 
     def _answer_flushes(self) -> None:
         for flush in list(self._flushes):
             path, is_reached = flush
-            if self._courier.is_idle and is_reached():
+            if self._uploader.is_idle and is_reached():
                 path.unlink(missing_ok=True)
                 self._flushes.remove(flush)

@@ -19,7 +19,7 @@ _PATIENCE_WHEN_FULL_SECONDS = 15.0
 
 
 class Parcel(NamedTuple):
-    """A file for a run's history. `path` is relative to `root`, and its name there unless it has another."""
+    """A file to upload as an artifact. `path` is relative to `root`, and the artifact's name unless `other_name` is."""
 
     run_id: RunId
     root: Path
@@ -27,7 +27,7 @@ class Parcel(NamedTuple):
     remove_after: bool = False
     other_name: str = ""
     within: Path | None = None
-    """The folder that it must lie in, wherever links lead, if not `root`: one that no script can replace."""
+    """Folder that it must lie in after following links, if not `root`. No script can replace that folder."""
 
     @property
     def file(self) -> Path:
@@ -39,7 +39,7 @@ class Parcel(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What tells whether a file changed."""
+    """Identity of a file's content: it differs when the file has changed."""
 
     size: int
     modified_ns: int
@@ -47,162 +47,162 @@ class Mark(NamedTuple):
 
 
 class Courier:
-    """Hands files over to the service in a thread of its own, so that a large one holds up no log line.
+    """Uploads files to the service in a thread of its own, so that a large file delays no log line.
 
-    A file is sent again only when it changed since. `wake` is called after every batch. Once `is_final` is set,
-    nobody can change the files any more, so the service may link them; one that no disk space was found for in a
-    while all the same is left out, and named in `refused` like any other. `is_over` turns true when the service
+    A file is sent again only if it has changed. `wake` is called when nothing is left to send. Set `is_final` when
+    nobody can change the files any more: then the service may link them, and a file for which the service has no disk
+    space for a while is given up. `refused` names files that were not taken. `is_over` turns true when the service
     takes nothing of the attempt any more.
     """
 
     def __init__(
         self, client: ServiceClient, wake: Callable[[], None], *, by_path: bool, is_fenced: bool = False
     ) -> None:
-        """`by_path`: the service sees this disk, so it is told where the files lie. `is_fenced`: those who write them
-        see less of it; so not before they are gone, since until then a path may be made to lead elsewhere."""
+        """`by_path`: the service has this disk too, so it gets paths instead of content. `is_fenced`: the script runs
+        in a container, so paths are sent only when `is_final`: until then it could make a path lead elsewhere."""
         self._client, self._wake, self._by_path, self._is_fenced = client, wake, by_path, is_fenced
         self._waiting: dict[Parcel, None] = {}
         self._sent: dict[Parcel, Mark] = {}
-        self._change = threading.Condition()
+        self._changed = threading.Condition()
         self._is_busy = False
         self.refused: dict[str, str] = {}
         self.is_final = self.is_over = False
-        self._full_since: float | None = None
-        self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
+        self._disk_full_since: float | None = None
+        self._thread = threading.Thread(target=self._upload_batches, name="courier", daemon=True)
         self._started = False
 
-    def offer(self, parcels: list[Parcel]) -> None:
-        """Deliver these, unless they are as they were when last delivered."""
-        if not parcels:
+    def offer(self, items: list[Parcel]) -> None:
+        """Queue files for upload. Those that have not changed since their last upload are skipped."""
+        if not items:
             return
-        with self._change:
-            self._waiting.update(dict.fromkeys(parcels))
+        with self._changed:
+            self._waiting.update(dict.fromkeys(items))
             self._is_busy = True
             if not self._started:
                 self._started = True
                 self._thread.start()
-            self._change.notify()
+            self._changed.notify()
 
     @property
     def is_idle(self) -> bool:
-        with self._change:
+        with self._changed:
             return not self._is_busy
 
     def retry_now(self) -> None:
-        with self._change:
-            self._change.notify()
+        with self._changed:
+            self._changed.notify()
 
-    def _work(self) -> None:
+    def _upload_batches(self) -> None:
         patience = Patience()
         while True:
-            with self._change:
+            with self._changed:
                 self._is_busy = bool(self._waiting)
                 if not self._is_busy:
                     self._wake()
-                    self._change.wait_for(lambda: bool(self._waiting))
+                    self._changed.wait_for(lambda: bool(self._waiting))
                     self._is_busy = True
                 batch = self._next_batch()
             try:
                 self._deliver(batch)
                 patience.renew()
-                self._full_since = None
+                self._disk_full_since = None
             except AttemptOver:
                 self._give_up()
                 return
             except ServiceAway as e:
-                batch = self._without_hopeless(batch) if e.is_full else batch
-                with self._change:
+                batch = self._without_largest(batch) if e.is_full else batch
+                with self._changed:
                     self._waiting = {**dict.fromkeys(batch), **self._waiting}
-                    self._change.wait(patience.next_pause())
+                    self._changed.wait(patience.next_pause())
 
     def _give_up(self) -> None:
-        with self._change:
+        with self._changed:
             self.is_over, self._is_busy = True, False
             self._waiting.clear()
         self._wake()
 
-    def _without_hopeless(self, batch: dict[Parcel, Mark]) -> dict[Parcel, Mark]:
-        """Room for the others, when the run has ended and the service's disk stays full: first the largest goes."""
-        self._full_since = self._full_since or now()
-        if not batch or not self.is_final or now() - self._full_since < _PATIENCE_WHEN_FULL_SECONDS:
+    def _without_largest(self, batch: dict[Parcel, Mark]) -> dict[Parcel, Mark]:
+        """Give up the largest file, when the run has ended and the service's disk stays full."""
+        self._disk_full_since = self._disk_full_since or now()
+        if not batch or not self.is_final or now() - self._disk_full_since < _PATIENCE_WHEN_FULL_SECONDS:
             return batch
-        largest = max(batch, key=lambda parcel: batch[parcel].size)
+        largest = max(batch, key=lambda item: batch[item].size)
         self.refused[largest.path] = f"The service has no disk space for its {batch[largest].size} bytes."
-        return {parcel: mark for parcel, mark in batch.items() if parcel is not largest}
+        return {item: stamp for item, stamp in batch.items() if item is not largest}
 
     def _next_batch(self) -> dict[Parcel, Mark]:
         batch: dict[Parcel, Mark] = {}
         room = _BATCH_BYTES
-        for parcel in list(self._waiting):
-            first = next(iter(batch), parcel)
+        for item in list(self._waiting):
+            first = next(iter(batch), item)
             if len(batch) >= _BATCH_FILES or room <= 0:
                 break
-            if _kind(parcel) != _kind(first):
+            if _kind(item) != _kind(first):
                 continue
-            del self._waiting[parcel]
-            mark = _mark(parcel)
-            if mark is not None and self._sent.get(parcel) != mark:
-                batch[parcel] = mark
-                room -= mark.size
+            del self._waiting[item]
+            stamp = _mark(item)
+            if stamp is not None and self._sent.get(item) != stamp:
+                batch[item] = stamp
+                room -= stamp.size
         return batch
 
     def _deliver(self, batch: dict[Parcel, Mark]) -> None:
         if not batch:
             return
-        parcels = list(batch)
+        items = list(batch)
         try:
-            self._send(parcels)
+            self._send(items)
         except AttemptOver:
             raise
         except RunyardError as e:
             self._deliver_halves(batch, e)
             return
         self._sent.update(batch)
-        for parcel in parcels:
-            self.refused.pop(parcel.path, None)
-            if parcel.remove_after:
-                unlink_beneath(parcel.file, parcel.trusted)
+        for item in items:
+            self.refused.pop(item.path, None)
+            if item.remove_after:
+                unlink_beneath(item.file, item.trusted)
 
     def _deliver_halves(self, batch: dict[Parcel, Mark], error: RunyardError) -> None:
-        """One bad file must not keep the others out."""
+        """Send the halves of a refused batch apart, down to the bad file."""
         if len(batch) == 1:
-            parcel, mark = batch.popitem()
-            if parcel.file.exists():
-                self.refused[parcel.path] = str(error)
-                self._sent[parcel] = mark
+            item, stamp = batch.popitem()
+            if item.file.exists():
+                self.refused[item.path] = str(error)
+                self._sent[item] = stamp
             return
-        items = list(batch.items())
-        middle = len(items) // 2
-        self._deliver(dict(items[:middle]))
-        self._deliver(dict(items[middle:]))
+        pairs = list(batch.items())
+        middle = len(pairs) // 2
+        self._deliver(dict(pairs[:middle]))
+        self._deliver(dict(pairs[middle:]))
 
-    def _send(self, parcels: list[Parcel]) -> None:
-        address = f"/runs/{quoted(parcels[0].run_id)}/files"
-        if self._by_path and (self.is_final or not self._is_fenced) and not parcels[0].other_name:
-            paths = [parcel.path for parcel in parcels]
-            body: Json = {"root": str(parcels[0].root), "paths": paths, "are_final": self.is_final}
+    def _send(self, items: list[Parcel]) -> None:
+        address = f"/runs/{quoted(items[0].run_id)}/files"
+        if self._by_path and (self.is_final or not self._is_fenced) and not items[0].other_name:
+            paths = [item.path for item in items]
+            body: Json = {"root": str(items[0].root), "paths": paths, "are_final": self.is_final}
             self._client.post(f"{address}/adopt", body)
             return
-        found = [(parcel, entry) for parcel in parcels if (entry := _entry(parcel)) is not None]
-        parcels, entries = [parcel for parcel, _ in found], [entry for _, entry in found]
+        found = [(item, entry) for item in items if (entry := _entry(item)) is not None]
+        items, entries = [item for item, _ in found], [entry for _, entry in found]
         if not found:
             return
         try:
             self._client.post(address, {"entries": entries, "fail_if_exists": False})
         except BlobsMissing as e:
-            self._send_blobs(parcels, entries, set(e.facts["sha256"]))
+            self._send_blobs(items, entries, set(e.facts["sha256"]))
             self._client.post(address, {"entries": entries, "fail_if_exists": False})
 
-    def _send_blobs(self, parcels: list[Parcel], entries: list[list[str | int]], missing: set[str]) -> None:
-        """Small ones many in a request: a folder of checkpoints must not cost a round trip for each file."""
+    def _send_blobs(self, items: list[Parcel], entries: list[list[str | int]], missing: set[str]) -> None:
+        """Upload missing blobs. Small ones share a request: many files must not cost a round trip each."""
         pack, room = bytearray(), _PACK_BYTES
-        for parcel, (_, sha256, size, _) in zip(parcels, entries, strict=True):
+        for item, (_, sha256, size, _) in zip(items, entries, strict=True):
             if sha256 not in missing:
                 continue
             missing.discard(str(sha256))
             try:
-                file = _opened(parcel)
-            except OSError:  # gone since: the service will say that it misses it
+                file = _opened(item)
+            except OSError:  # deleted meanwhile: the service reports it as missing
                 continue
             with file:
                 if int(size) > _SMALL_BYTES:
@@ -222,8 +222,8 @@ class Courier:
 def files_below(
     run_id: RunId, root: Path, folder: str, *, remove_after: bool = False, within: Path | None = None
 ) -> Iterator[Parcel]:
-    """Every plain file in `root/folder` and below; a link counts as the file below `within`, or `root`, that it leads
-    to."""
+    """Items for every regular file in `root/folder` and below, and for links to regular files below `within` or
+    `root`."""
     for path, _, names in os.walk(root / folder):
         for name in names:
             file = Path(path) / name
@@ -232,7 +232,7 @@ def files_below(
 
 
 def names_that_are_no_text(root: Path, folder: str) -> Iterator[str]:
-    """Of files in `root/folder` and below, as text with escapes: no path in a run's history can name them."""
+    """Names, with escapes, of files in `root/folder` and below that are not UTF-8: artifacts cannot have them."""
     for path, _, names in os.walk(os.fsencode(root / folder)):
         for name in names:
             relative = os.path.relpath(os.path.join(path, name), os.fsencode(root))
@@ -242,7 +242,7 @@ def names_that_are_no_text(root: Path, folder: str) -> Iterator[str]:
 
 
 def is_sendable(file: Path, root: Path) -> bool:
-    """A plain file below `root`, or a link to one; its name must be text."""
+    """Tell whether it is a regular file below `root`, or a link to one, with a UTF-8 name."""
     try:
         file.as_posix().encode("utf-8")
     except UnicodeEncodeError:
@@ -251,7 +251,7 @@ def is_sendable(file: Path, root: Path) -> bool:
 
 
 class _Beginning(io.RawIOBase):
-    """The first bytes of a file that may have grown since it was measured."""
+    """Reads the first `size` bytes of a file, which may have grown since."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file, self._left = file, size
@@ -265,32 +265,32 @@ class _Beginning(io.RawIOBase):
         return piece
 
 
-def _kind(parcel: Parcel) -> tuple[RunId, Path, bool]:
-    """Only those of one kind go in one request."""
-    return parcel.run_id, parcel.root, bool(parcel.other_name)
+def _kind(item: Parcel) -> tuple[RunId, Path, bool]:
+    """Files with the same key may go in one request."""
+    return item.run_id, item.root, bool(item.other_name)
 
 
-def _mark(parcel: Parcel) -> Mark | None:
+def _mark(item: Parcel) -> Mark | None:
     try:
-        found = stat_beneath(parcel.file, parcel.trusted)
+        found = stat_beneath(item.file, item.trusted)
     except OSError:
         return None
     return Mark(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def _opened(parcel: Parcel) -> IO[bytes]:
-    return os.fdopen(open_beneath(parcel.file, parcel.trusted), "rb")
+def _opened(item: Parcel) -> IO[bytes]:
+    return os.fdopen(open_beneath(item.file, item.trusted), "rb")
 
 
-def _entry(parcel: Parcel) -> list[str | int] | None:
-    """None for a file that has gone since it was offered."""
+def _entry(item: Parcel) -> list[str | int] | None:
+    """Name, hash, size and mode for the request; None for a file that was deleted meanwhile."""
     digest, size = hashlib.sha256(), 0
     try:
-        with _opened(parcel) as file:
+        with _opened(item) as file:
             while piece := file.read(1 << 20):
                 digest.update(piece)
                 size += len(piece)
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     except OSError:
         return None
-    return [parcel.other_name or parcel.path, digest.hexdigest(), size, mode]
+    return [item.other_name or item.path, digest.hexdigest(), size, mode]

@@ -8,15 +8,15 @@ from runyard.node.event_loop import now
 from runyard.node.journals import JournalShipping
 from runyard.node.logs import LogShipping
 
-_NOTED_AFTER_SECONDS = 5.0
-_REST_SECONDS = 0.02
+_LONG_OUTAGE_SECONDS = 5.0
+_COLLECT_SECONDS = 0.02
 
 
 class Deliveries:
-    """Reports, logs and journals on their way to the service, tried again for as long as it takes.
+    """Queue of reports, logs and journals for the service. Sending is retried for as long as it takes.
 
-    `on_stop` is called with what the part shall end as when the service answers a report with the wish to stop.
-    While a script prints line by line, lines are gathered for a moment and sent together, unless `is_in_haste`.
+    `on_stop` is called with the requested outcome when the service answers a report with a stop request. While a script
+    prints line by line, lines are collected for a moment and sent together, unless `sends_at_once`.
     """
 
     def __init__(self, plan: LaunchPlan, client: ServiceClient, on_stop: Callable[[str], None]) -> None:
@@ -26,16 +26,16 @@ class Deliveries:
         self._reports: deque[Json] = deque()
         self._patience, self._retry_at, self._away_since = Patience(), 0.0, 0.0
         self._must_resume = False
-        self._trouble, self._rest_until = "", 0.0
+        self._last_error, self._collect_until = "", 0.0
         self.is_in_haste = False
         self.warnings: list[str] = []
 
     def report(self, state: str, **facts: object) -> None:
-        """Reports arrive in the order they were made."""
+        """Queue a report. Reports are sent in order."""
         self._reports.append({"state": state, "node": self._node, **facts})
 
     def resume_from_service(self) -> None:
-        """Ask first what an earlier supervisor has delivered."""
+        """Ask the service, before the next send, what an earlier supervisor has sent."""
         self._must_resume = True
 
     @property
@@ -43,28 +43,28 @@ class Deliveries:
         return bool(self._reports) or self.logs.files.pending or self.journals.files.pending
 
     def seconds_to_next(self) -> float | None:
-        """When `ship` is worth calling; None when there is nothing to do."""
+        """Seconds until `ship` has something to do; None when nothing is queued."""
         if not self.pending:
             return None
-        rests = 0.0 if self.is_in_haste or self._reports else self._rest_until
-        return max(0.0, max(self._retry_at, rests) - now())
+        collect_until = 0.0 if self.is_in_haste or self._reports else self._collect_until
+        return max(0.0, max(self._retry_at, collect_until) - now())
 
     def retry_now(self) -> None:
-        """The service may be back."""
+        """Send without further pause: the service may be back."""
         self._retry_at = 0.0
         self._patience.renew()
 
     def ship(self) -> None:
-        """One round: waiting reports, then pieces of logs and journals that have more. Raises AttemptOver."""
+        """Send the queued reports, then a piece of each log and journal that has grown. Raises AttemptOver."""
         has_lines = self.logs.files.pending or self.journals.files.pending
         try:
             self._ship()
-            self._note_return()
+            self._warn_of_outage()
             if has_lines and not self.pending:
-                self._rest_until = now() + _REST_SECONDS
+                self._collect_until = now() + _COLLECT_SECONDS
         except ServiceAway as e:
             self._away_since = self._away_since or now()
-            self._trouble = str(e)
+            self._last_error = str(e)
             self._retry_at = now() + self._patience.next_pause()
 
     def _ship(self) -> None:
@@ -87,14 +87,14 @@ class Deliveries:
             self.warnings.append(f"The service refused the report {body['state']!r}: {e}")
             return
         except RunyardError:
-            # Refused for good: the run was deleted, or has ended in another way. The logs still count.
+            # Refused for good: the run was deleted, or has ended otherwise. Its logs are still sent.
             return
         if answer.get("cancel"):
             self._on_stop(answer.get("end_as") or "canceled")
 
-    def _note_return(self) -> None:
-        if self._away_since and now() - self._away_since > _NOTED_AFTER_SECONDS:
+    def _warn_of_outage(self) -> None:
+        if self._away_since and now() - self._away_since > _LONG_OUTAGE_SECONDS:
             seconds = now() - self._away_since
-            self.warnings.append(f"Nothing could be delivered for {seconds:.0f} s: {self._trouble}")
+            self.warnings.append(f"Nothing could be delivered for {seconds:.0f} s: {self._last_error}")
         self._away_since = 0.0
         self._patience.renew()

@@ -12,7 +12,7 @@ _SOON_SECONDS = 0.05
 
 
 def tries_within(seconds: float) -> Iterator[None]:
-    """Yield until the time is over, then once more: who was stopped meanwhile (SIGSTOP) has not looked yet."""
+    """Yield until the time is over, then once more: a process that was stopped (SIGSTOP) has not tried yet."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
         yield
@@ -20,9 +20,9 @@ def tries_within(seconds: float) -> Iterator[None]:
 
 
 class DetachedProcess:
-    """A process of a home that outlives whoever starts it, and of which there is one at a time.
+    """A background process of a home that outlives its starter. There is one at a time.
 
-    It tells by a byte on a descriptor that it listens, and ends with `another` when it finds itself to be the second.
+    It writes a byte to a descriptor when it listens, and exits with code `another` when the home already has one.
     """
 
     def __init__(self, what: str, log: Path, *, another: int) -> None:
@@ -30,8 +30,8 @@ class DetachedProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, command: Callable[[int], list[str]], variables: Mapping[str, str]) -> None:
-        """Returns when it listens, has found another that does, or was killed; `command` gets the descriptor. Raises
-        EngineError with its last words when it ended otherwise: it will not do better the next time."""
+        """Start it, and return when it listens, has found another that does, or was killed. `command` gets the
+        descriptor. Raises EngineError with the last line of its log when it failed: a retry would fail too."""
         if self._process is not None:
             self._process.poll()
         is_ready, told = os.pipe()
@@ -62,7 +62,7 @@ class DetachedProcess:
             code = process.wait(timeout=_SOON_SECONDS)
         except subprocess.TimeoutExpired:
             return
-        was_killed = code < 0  # says nothing about the next one
+        was_killed = code < 0  # a retry may succeed
         if not was_killed and code not in (0, self._another):
             last = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
             raise EngineError(f"The {self._what} ended with {code}: {' '.join(last)}", hint=f"See {self._log}.")

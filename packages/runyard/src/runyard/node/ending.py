@@ -19,7 +19,7 @@ _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: (.*))?")
 
 @dataclass
 class Ending:
-    """How an attempt ended, as it is reported."""
+    """How a task ended, as it is reported to the service. Its fields are those of the report."""
 
     outcome: str
     phase: str
@@ -28,23 +28,23 @@ class Ending:
     oom: bool = False
     error: Json | None = None
     rank: int | None = None
-    """None where no single rank is to blame."""
+    """The rank that failed; None where no single rank did."""
     tail: str = ""
     warnings: list[str] = field(default_factory=list)
     failed_at: str | None = None
-    """When the process that failed was seen to end: the report comes after the logs."""
+    """When the failed process ended: the report itself is sent after the logs."""
     log: str = ""
-    """Of the process that failed."""
+    """Log of the process that failed."""
     failed_node: int | None = None
-    """Where it was, if not here."""
+    """Node of the failed rank, if another."""
     exits: dict[str, list[int | None]] = field(default_factory=dict)
-    """Exit code and signal of each rank as far as they are known."""
+    """Exit code and signal of each rank, where known."""
     last_lines: dict[str, Json] = field(default_factory=dict)
-    """Of ranks that a launcher on another node answers for."""
+    """Last log lines by rank, for a launcher on another node that reports for these ranks."""
     outputs: dict[str, int] = field(default_factory=dict)
-    """How many files each output of a run on several nodes has by now: the service saves them when all nodes ended."""
+    """Number of files by output, in a run on several nodes: the service saves outputs when all nodes have ended."""
     lost: bool = False
-    """The supervisor was killed, so nobody knows how the processes would have ended."""
+    """The supervisor was killed, so it is not known how the processes would have ended."""
 
 
 def canceled(phase: str, why: str = "") -> Ending:
@@ -53,12 +53,12 @@ def canceled(phase: str, why: str = "") -> Ending:
 
 
 def as_told(end_as: str, phase: str) -> Ending:
-    """The end of a part that was told to stop, which has no error of its own."""
+    """Report of a task that was asked to stop; it has no error of its own."""
     return Ending(end_as, phase, exit_code=0 if end_as == "completed" else None)
 
 
 def obstacle(error: OSError) -> str:
-    """The reason as a sentence, with the next step where the disk is full."""
+    """Describe an OSError in a sentence, with the next step where the disk is full."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"{error}. The disk is full: free space there, for instance with `runyard gc`, then submit again."
     return f"{error}."
@@ -73,36 +73,36 @@ def with_error(phase: str, error: Json) -> Ending:
 
 
 def unknown(rank: int, log: str) -> Ending:
-    """The end of a script that nobody saw."""
+    """Report of a script whose wait status is lost."""
     said = "It is not known how the script ended: the process that waits for its exit status was killed."
-    ending = failed("Running", said)
-    ending.lost, ending.rank, ending.log = True, rank, log
-    return ending
+    report = failed("Running", said)
+    report.lost, report.rank, report.log = True, rank, log
+    return report
 
 
-def add_failure(ending: Ending, message: str) -> None:
-    """Something else went wrong as well: a completed run fails by it, a failed one's error names it too."""
-    if ending.outcome == "canceled":
-        ending.warnings.append(message)
-    elif ending.error is None:
-        ending.outcome, ending.error = "failed", {"code": "ServiceError", "message": message}
+def add_failure(report: Ending, message: str) -> None:
+    """Add a failure: a completed task becomes failed, a failed one's error gets the message too."""
+    if report.outcome == "canceled":
+        report.warnings.append(message)
+    elif report.error is None:
+        report.outcome, report.error = "failed", {"code": "ServiceError", "message": message}
     else:
-        ending.error["message"] = f"{ending.error['message'].rstrip('.')}. {message}"
+        report.error["message"] = f"{report.error['message'].rstrip('.')}. {message}"
 
 
 def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool) -> Ending:
-    """Judge the script's end by its wait status and the last of its log."""
+    """Report how the script ended, from its wait status and the tail of its log."""
     tail = last_of(log)
     code = os.waitstatus_to_exitcode(status)
-    ending = Ending("completed" if code == 0 else "failed", "Running", exit_code=code, rank=rank)
+    report = Ending("completed" if code == 0 else "failed", "Running", exit_code=code, rank=rank)
     if code == 0:
-        return ending
-    ending.failed_at = datetime.now(UTC).isoformat()
-    ending.tail = "\n".join(tail.splitlines()[-_TAIL_LINES:])
+        return report
+    report.failed_at = datetime.now(UTC).isoformat()
+    report.tail = "\n".join(tail.splitlines()[-_TAIL_LINES:])
     if code < 0:
-        ending.signal, ending.exit_code = -code, 128 - code
-        ending.oom = memory_ran_out and ending.signal == signal.SIGKILL
-        message = _killed(ending.signal, ending.oom)
+        report.signal, report.exit_code = -code, 128 - code
+        report.oom = memory_ran_out and report.signal == signal.SIGKILL
+        message = _killed(report.signal, report.oom)
     else:
         raised = last_raised(tail)
         message = f"User program failed with {raised}" if raised else f"User program failed with exit code {code}."
@@ -110,18 +110,18 @@ def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool) 
             message = f"User program failed with exit code {code}: {refused}"
         if advice := next_step(raised):
             message = f"{message.rstrip('.')}. {advice}"
-    ending.error = {"code": "UserError", "message": message}
-    return ending
+    report.error = {"code": "UserError", "message": message}
+    return report
 
 
 def last_lines_of(log: Path) -> Json:
-    """The last lines of a rank's log, and what was raised last in it."""
+    """Last lines of a rank's log, and the last exception in it."""
     tail = last_of(log)
     return {"tail": "\n".join(tail.splitlines()[-_TAIL_LINES:]), "raised": last_raised(tail)}
 
 
 def last_raised(text: str) -> str:
-    """`Type: text` of the last traceback, "" when there is none."""
+    """`Type: text` of the last traceback; "" when there is none."""
     start = text.rfind(_TRACEBACK)
     if start < 0:
         return ""
@@ -136,13 +136,13 @@ def last_raised(text: str) -> str:
 
 
 def _refused_arguments(code: int, text: str) -> str:
-    """argparse's own line, `train.py: error: unrecognized arguments: --lr`, where it ended the script."""
+    """argparse's message, `train.py: error: unrecognized arguments: --lr`, if it ended the script; else ""."""
     last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
     return last[:_LONGEST_LINE] if code == _WRONG_USAGE and ": error: " in last else ""
 
 
 def _message_of_v1(name: str, lines: list[str]) -> str:
-    """The exceptions of SDK v1 print their own name first and what happened on the next line."""
+    """Message of an SDK v1 exception: these print their name first, and the message on the next line."""
     return lines[0].strip().removeprefix("Message: ") if lines else f"{name}:"
 
 
@@ -156,7 +156,7 @@ def last_of(log: Path) -> str:
 
 
 def said_of(status: int) -> str:
-    """How a process ended, by its wait status."""
+    """Describe a wait status: exit code or signal."""
     code = os.waitstatus_to_exitcode(status)
     return f"exit code {code}" if code >= 0 else f"killed by signal {_named(-code)}"
 
@@ -168,13 +168,13 @@ def _named(number: int) -> str:
         return f"{number} (an unnamed signal)"
 
 
-def said_of_rank(ending: Ending, raised: str) -> str:
-    """The error of a rank whose wait status nobody here has."""
+def said_of_rank(report: Ending, raised: str) -> str:
+    """Error message for a rank whose wait status this node does not have."""
     if raised:
         return f"User program failed with {raised}"
-    if ending.signal is not None:
-        return _killed(ending.signal, ending.oom)
-    return f"User program failed with exit code {ending.exit_code}."
+    if report.signal is not None:
+        return _killed(report.signal, report.oom)
+    return f"User program failed with exit code {report.exit_code}."
 
 
 def _killed(number: int, oom: bool) -> str:

@@ -1,5 +1,3 @@
-"""The environment step of a part's preparation: from the node's own cache, from what another node has made, or new."""
-
 import hashlib
 from collections.abc import Sequence
 from contextlib import closing
@@ -9,7 +7,7 @@ from typing import IO
 
 from runyard.blobs.files import FileBlobStore
 from runyard.client import ServiceClient, patiently, quoted
-from runyard.containers.images import RegistryCredentials
+from runyard.containers.registries import RegistryCredentials
 from runyard.environments.folder import key_of
 from runyard.environments.making import Environments
 from runyard.environments.programs import Say
@@ -30,16 +28,18 @@ _BUILD_LOG = "20_image_build_log.txt"
 
 
 def find_environment(folder: AttemptFolder, plan: LaunchPlan) -> BuiltEnvironment | None:
-    """The run's environment where this node has it already; takes a moment only."""
+    """Find the run's environment in this node's cache. Quick."""
     return _environments(folder, plan).find(plan.environment)
 
 
-def ensure_environment(folder: AttemptFolder, plan: LaunchPlan, client: ServiceClient, tell: Tell) -> BuiltEnvironment:
-    """Find or make the run's environment in this node's cache. Tells the step "environment" where it must be made,
-    which goes line by line to the part's log.
+def ensure_environment(
+    folder: AttemptFolder, plan: LaunchPlan, client: ServiceClient, notify: Tell
+) -> BuiltEnvironment:
+    """Find or build the run's environment in this node's cache. Reports the step "environment" when it is built, with
+    the output in the task's log.
 
-    A node that shares no files with the service makes it from the lock and the wheels that the service keeps, where
-    it keeps any, and has it keep them where it did not. Raises EnvironmentFailed with words for the user.
+    A node that shares no files with the service builds it from the lock and the wheels that the service keeps, if any,
+    and uploads its own if not. Raises EnvironmentFailed with a message for the user.
     """
     environments = _environments(folder, plan)
     found = environments.find(plan.environment)
@@ -47,7 +47,7 @@ def ensure_environment(folder: AttemptFolder, plan: LaunchPlan, client: ServiceC
         return found
     kept = _ask(plan, client)
     if found is None:
-        tell({"step": "environment"})
+        notify({"step": "environment"})
         with preparation_log(folder, plan) as log:
             found = _make(environments, plan, kept, client, partial(print, file=log))
     made = None if plan.shares_files else environments.lock_of(found)
@@ -57,7 +57,7 @@ def ensure_environment(folder: AttemptFolder, plan: LaunchPlan, client: ServiceC
 
 
 def preparation_log(folder: AttemptFolder, plan: LaunchPlan) -> IO[str]:
-    """Each attempt writes logs of its own: a run's log grows at its end only."""
+    """Open the log of this task's preparation. Each attempt has its own: logs of a run only grow."""
     file = folder.std / _BUILD_LOG if plan.kind == "prepare" else folder.node_log
     return file.open("a", encoding="utf-8", buffering=1)
 
@@ -79,7 +79,7 @@ def _make(
 
 
 def _ask(plan: LaunchPlan, client: ServiceClient) -> Json | None:
-    """What the service keeps of the environment; None where no node has made it, or where files are shared."""
+    """Lock and wheels that the service keeps of the environment; None if no node built it, or files are shared."""
     if plan.shares_files or plan.environment.user_managed:
         return None
     try:
@@ -129,14 +129,14 @@ def _address(plan: LaunchPlan) -> str:
 
 
 def _environments(folder: AttemptFolder, plan: LaunchPlan) -> Environments:
-    """What they start carries the part's name, so that a supervisor finds what a killed one was building."""
+    """Builds run with the task's variable, so that a supervisor finds what a killed one was building."""
     variables = {**plan.env, "RUNYARD_ATTEMPT": plan.attempt_id, PART_VARIABLE: plan.part}
     provisions = partial(_ask_for_provisions, folder, plan)
     return Environments(environments_root(folder.home), variables, provisions, partial(_place_context, folder, plan))
 
 
 def _ask_for_provisions(folder: AttemptFolder, plan: LaunchPlan) -> Provisions:
-    """What the workspace has its environments made with. Kept in memory only: it holds passwords."""
+    """Package settings of the workspace. Kept in memory only: they hold passwords."""
     with closing(connect(folder.home, plan.token)) as client:
         address = f"/attempts/{quoted(plan.attempt_id)}/packages"
         found = patiently(partial(client.get, address))

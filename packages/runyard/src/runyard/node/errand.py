@@ -14,16 +14,16 @@ Tell = Callable[[Json], None]
 
 
 class Errand:
-    """Work that a child of the supervisor does, which can therefore go on listening, and end it at any moment.
+    """A function run in a forked child, so that the supervisor's loop goes on, and can kill it at any moment.
 
-    `fileno` is readable when there is news for `read`. Once `is_over`, `done` has what the work gave, or `error`
-    why it gave nothing; neither is set when the child was killed.
+    `fileno` is readable when there are messages for `read`. Once `is_over`, `done` has the result or `error` why there
+    is none; neither is set when the child was killed.
     """
 
     def __init__(
         self, work: Callable[[Tell], Json], on_news: Callable[[Json], None], *, kept_out: Sequence[int]
     ) -> None:
-        """`kept_out` are descriptors that the child must not hold, such as the attempt's lock."""
+        """`on_news` gets the messages of `work`. `kept_out`: descriptors that the child closes, as the task's lock."""
         self.done: Json | None = None
         self.error: Json | None = None
         self.is_over = False
@@ -42,7 +42,7 @@ class Errand:
         return self._pipe
 
     def read(self) -> None:
-        """Take in the news."""
+        """Read the messages of the child. Never blocks."""
         try:
             while piece := os.read(self._pipe, 1 << 16):
                 self._unread += piece
@@ -74,7 +74,7 @@ def _be_the_child(work: Callable[[Tell], Json], pipe: int, parent: int) -> None:
         with os.fdopen(pipe, "w", encoding="utf-8") as news:
             _do(work, news)
     finally:
-        os._exit(0)  # whatever happens: above is the supervisor's code, which is the parent's to run
+        os._exit(0)  # whatever happens: the callers' code belongs to the parent
 
 
 def _do(work: Callable[[Tell], Json], news: IO[str]) -> None:
@@ -82,12 +82,12 @@ def _do(work: Callable[[Tell], Json], news: IO[str]) -> None:
         done = work(lambda body: _tell(news, body))
         _tell(news, {"done": done})
     except RunyardError as e:
-        told = {name: str(e.facts[name]) for name in ("cause", "said") if e.facts.get(name)}
-        _tell(news, {"error": {"code": "UserError", "message": str(e), **told}})
-    except BaseException as e:  # the supervisor must hear of everything
+        facts = {name: str(e.facts[name]) for name in ("cause", "said") if e.facts.get(name)}
+        _tell(news, {"error": {"code": "UserError", "message": str(e), **facts}})
+    except BaseException as e:  # reported to the supervisor
         message = obstacle(e) if isinstance(e, OSError) else str(e)
         _tell(news, {"error": {"code": "ServiceError", "message": f"{type(e).__name__}: {message}"}})
-        # After the news: the log may lie on a disk that is full.
+        # After the message: the log may lie on a full disk.
         traceback.print_exc(file=sys.stderr)
         sys.stderr.flush()
 

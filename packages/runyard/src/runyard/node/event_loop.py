@@ -14,9 +14,9 @@ class Readable(Protocol):
 
 
 class EventLoop:
-    """Waits for descriptors, ended children and points in time, in one thread and without polling.
+    """Waits for descriptors and ended children in one thread, without polling.
 
-    Ended children of the process are reaped here, all of them: `exit_status` has what is known.
+    It reaps every child of the process; `exit_status` has their wait statuses.
     """
 
     def __init__(self) -> None:
@@ -38,32 +38,32 @@ class EventLoop:
         self._selector.unregister(source)
 
     def wake(self) -> None:
-        """From any thread: end the present wait."""
+        """End the current wait. Safe from any thread."""
         try:
             os.write(self._wake_write, b"\0")
         except BlockingIOError:
             return
 
     def wait(self, seconds: float | None) -> None:
-        """Run the callbacks of what happens within that time; returns after the first that did. None waits for ever."""
+        """Run the callbacks of the first events within that time, and return. None waits for ever."""
         for key, _ in self._selector.select(None if seconds is None else max(0.0, seconds)):
             key.data()
 
     def exit_status(self, pid: int) -> int | None:
-        """The wait status of a child that has ended."""
+        """Wait status of a child that has ended, else None."""
         return self._exit_status.get(pid)
 
     def on_exit(self, pid: int, callback: Callable[[int], None]) -> None:
-        """Call it, once, with the wait status of this child when it has ended, from within a wait."""
+        """Call it once, from within a wait, with the wait status of this child when it has ended."""
         self._on_exit[pid] = callback
         self.wake()
 
     def before_reaping(self, pid: int, write: Callable[[int], None]) -> None:
-        """Call it with the wait status of this child before that is reaped: else a kill in between would lose it."""
+        """Call it with the wait status of this child before the child is reaped: a kill in between would lose it."""
         self._before_reaping[pid] = write
 
     def number(self) -> int:
-        """Stands for a process that is no child of this one, wherever a pid does; `settle` says how that ended."""
+        """Return a negative number that stands for the pid of a process that is no child; `settle` sets its status."""
         self._numbers -= 1
         return self._numbers
 
@@ -72,7 +72,7 @@ class EventLoop:
         self.wake()
 
     def has_children(self) -> bool:
-        """Whether any child is left, adopted orphans included."""
+        """Tell whether any child is left, adopted orphans included."""
         return self._reap()
 
     def _drain(self) -> None:
@@ -95,11 +95,11 @@ class EventLoop:
                 return True
             write = self._before_reaping.pop(found.si_pid, None)
             if write is not None:
-                with contextlib.suppress(OSError):  # only needed when this process is killed
+                with contextlib.suppress(OSError):  # needed only if this process is killed
                     write(wait_status(found))
             _, self._exit_status[found.si_pid] = os.waitpid(found.si_pid, 0)
 
 
 def now() -> float:
-    """Seconds of a clock that is never set back."""
+    """Seconds of the monotonic clock."""
     return time.monotonic()

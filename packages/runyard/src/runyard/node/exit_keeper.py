@@ -1,13 +1,13 @@
-"""The exit keeper: the agent's parent, which outlives agent and supervisors and keeps how scripts ended.
+"""The exit keeper: the agent's parent. It outlives agent and supervisors, and writes how orphaned scripts ended.
 
-A script is its supervisor's child. When the supervisor is killed, the kernel gives the script to the nearest ancestor
-that adopts orphans, which is the keeper: it writes the script's wait status, for the supervisor that follows. It costs
-nothing for a run whose supervisor lives.
+A script is its supervisor's child. When the supervisor is killed, the kernel reparents the script to the nearest
+ancestor that is a child subreaper: the exit keeper. It writes the script's wait status, for the next supervisor. A run
+whose supervisor lives costs it nothing.
 
-It imports little, since it stays: the agent is its fork and imports the rest. Killed, it takes the agent along, so that
-no supervisor is started without a keeper. It leaves when its last child has.
+It stays in memory for long, so it imports little: the agent is its fork and imports the rest. When the keeper is killed
+the kernel kills the agent too, so that no supervisor is started without a keeper. It exits after its last child.
 
-`python -m runyard.node.exit_keeper HOME [READY_FD [GUARD]]`, for what `runyard.node.agent.main` takes.
+`python -m runyard.node.exit_keeper HOME [READY_FD [GUARD]]`; `runyard.node.agent.main` takes the same.
 """
 
 import contextlib
@@ -30,11 +30,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def main(home: Path, ready_fd: int | None, guard: str | None) -> int:
-    """Start the agent, and return how it ended once nothing that it started is left."""
+    """Start the agent. Return its exit code when it and all that it started have ended."""
     if guard is not None and os.fork():
-        return 0  # whoever started it may kill its own children at its end
+        return 0  # whoever started this process may kill its own children when it ends
     adopt_orphans()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where somebody above ignores it, no status would be known
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # inherited as ignored, it would have the kernel drop wait statuses
     agent = os.fork()
     if agent == 0:
         return _be_agent(home, ready_fd, guard)
@@ -58,7 +58,7 @@ def _keep(home: Path, agent: int | None) -> int:
     status = 0
     while True:
         try:
-            # Not reaped before its status is written: else a kill in between would lose it.
+            # Reaped only after its status is written: a kill in between would lose it.
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
         except ChildProcessError:
             return _exit_as(status)
@@ -71,31 +71,31 @@ def _keep(home: Path, agent: int | None) -> int:
 
 
 def _write_status(home: Path, pid: int, status: int) -> None:
-    """Write the status for the part that the process is of. Where that fails, go on for the other parts."""
+    """Write the status for the task that the process belongs to. Go on with other tasks where that fails."""
     process = identify(pid)
     if process is None:
         return
-    folders = [folder / ENDS for folder in _parts(home)]
-    # First: it may be registered in between.
+    folders = [folder / ENDS for folder in _task_folders(home)]
+    # Read first: the process may be registered in between.
     may_own_it = [ends for ends in folders if has_unregistered(ends)] if leads_session(pid) else []
     rooms = [room for ends in folders if os.path.exists(room := registered(ends, process))]
     for room in rooms:
         with contextlib.suppress(OSError):
             insist_on_status(room, status)
-    for ends in may_own_it if not rooms else ():  # else a script has started it
+    for ends in may_own_it if not rooms else ():  # otherwise a script started it
         with contextlib.suppress(OSError):
             leave_status(ends, process, status)
 
 
-def _parts(home: Path) -> list[Path]:
+def _task_folders(home: Path) -> list[Path]:
     try:
         return [home / "attempts" / name for name in os.listdir(home / "attempts")]
-    except OSError:  # the home is gone, or has had no part
+    except OSError:  # the home is gone, or has had no task
         return []
 
 
 def _exit_as(status: int) -> int:
-    """The exit code of the agent; where a signal ended that, it ends this process too."""
+    """Return the agent's exit code. If a signal ended the agent, end this process by the same signal."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         if -code in _SIGNALS:

@@ -1,11 +1,11 @@
-"""Files that say how the processes of a part ended, in `ends/` of its folder.
+"""Files that hold the wait statuses of a task's processes, in `ends/` of its folder.
 
-`.RANK` is room on the disk, held since before the process starts. It becomes `PID.STARTED` when the process runs, and
-`RANK`, with the wait status, when it has ended. Who reaps the process writes the status first: its supervisor, or, once
-that is dead, the exit keeper. `started-RANK` is made by the new process itself before it becomes the script.
+`.RANK` reserves disk space before the process starts. It is renamed to `PID.STARTED` when the process runs, and to
+`RANK`, with the wait status, when it has ended. Whoever reaps the process writes the status first: its supervisor, or
+the exit keeper once the supervisor is dead. The new process itself makes `started-RANK` before it executes the script.
 
-`left-PID.STARTED` has the wait status of a process that nobody had registered when it ended. The exit keeper leaves it
-in each part whose supervisor may have been killed before it registered that process.
+`left-PID.STARTED` holds the wait status of a process that was not registered when it ended. The exit keeper writes it
+into each task whose supervisor may have been killed before it registered that process.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.ENFILE, errno.EMFILE
 
 
 def make_room(ends: Path, name: str) -> None:
-    """Raises OSError when the disk is full."""
+    """Reserve disk space for the status of process `name`. Raises OSError when the disk is full."""
     descriptor = os.open(_room(ends, name), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, _ROOM_BYTES)
@@ -35,12 +35,12 @@ def make_room(ends: Path, name: str) -> None:
 
 
 def marker(ends: Path, name: str) -> Path:
-    """The file that is there from the moment when the process `name` has started."""
+    """Path of the file that exists from the moment when process `name` has started."""
     return ends / f"started-{name}"
 
 
 def register(ends: Path, name: str, process: ProcessId) -> Path:
-    """Have whoever reaps the process find the room for its status. Returns the room."""
+    """Register a started process, so that whoever reaps it finds the file for its status. Return that file."""
     room = registered(ends, process)
     os.rename(_room(ends, name), room)
     return room
@@ -51,29 +51,29 @@ def registered(ends: Path, process: ProcessId) -> Path:
 
 
 def running(ends: Path) -> dict[str, ProcessId]:
-    """Processes that were registered and of which no end has been written."""
+    """Registered processes without a written status, by name."""
     found = {}
     for file in ends.glob("[0-9]*.[0-9]*"):
         try:
             pid, _, started = file.name.partition(".")
             found[str(json.loads(file.read_bytes())["rank"])] = ProcessId(int(pid), int(started))
-        except (OSError, ValueError, KeyError, TypeError):  # its end is written at this moment
+        except (OSError, ValueError, KeyError, TypeError):  # its status is being written
             continue
     return found
 
 
 def ended(ends: Path) -> set[ProcessId]:
-    """Processes that were registered and whose end has been written."""
+    """Registered processes whose status has been written."""
     found = set()
     for file in ends.glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it still runs
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # no status yet
             pid, started = json.loads(file.read_bytes())["process"]
             found.add(ProcessId(int(pid), int(started)))
     return found
 
 
 def has_unregistered(ends: Path) -> bool:
-    """Tell whether a process was started and not registered: its supervisor is about to do that, or was killed."""
+    """Tell whether a process was started and not registered: its supervisor is about to, or was killed."""
     try:
         names = set(os.listdir(ends))
     except OSError:
@@ -82,22 +82,22 @@ def has_unregistered(ends: Path) -> bool:
 
 
 def leave_status(ends: Path, process: ProcessId, status: int) -> None:
-    """Keep the wait status of a process that may be one of this part. Raises OSError."""
+    """Write the wait status of an unregistered process that may belong to this task. Raises OSError."""
     (ends / f"{_LEFT}{process.pid}.{process.started}").write_text(json.dumps({"status": status}), encoding="utf-8")
 
 
 def left_statuses(ends: Path) -> dict[ProcessId, int]:
-    """Wait statuses that `leave_status` has kept."""
+    """Wait statuses that `write_unregistered_status` wrote, by process."""
     found = {}
     for file in ends.glob(f"{_LEFT}*"):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it is written at this moment
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # being written
             pid, _, started = file.name.removeprefix(_LEFT).partition(".")
             found[ProcessId(int(pid), int(started))] = int(json.loads(file.read_bytes())["status"])
     return found
 
 
 def status_of(ends: Path, name: str) -> int | None:
-    """The wait status of a process that has ended."""
+    """Wait status of a process that has ended; None while it is not known."""
     try:
         return int(json.loads((ends / name).read_bytes())["status"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -110,14 +110,14 @@ def put_status(room: Path, status: int) -> None:
 
 
 def insist_on_status(room: Path, status: int) -> None:
-    """Write as `put_status` does, again while the machine lacks something; it outlives a power cut."""
+    """Write as `write_status` does, to disk, and retry while the machine lacks space, memory or descriptors."""
     while True:
         try:
             return _put(room, status, durable=True)
         except OSError as e:
-            if e.errno not in _PASSING:  # the part is gone, or somebody has changed its files
+            if e.errno not in _PASSING:  # the task is gone, or its files were changed
                 raise
-            time.sleep(_RETRY_SECONDS)  # a disk so full that not even a name can be changed
+            time.sleep(_RETRY_SECONDS)  # the disk may be too full even for a rename
 
 
 def wait_status(found: os.waitid_result) -> int:
@@ -144,7 +144,7 @@ def _put(room: Path, status: int, *, durable: bool) -> None:
 
 
 def _rank_in(room: bytes) -> str:
-    """A script may write to the files of its part, so what is read here may be anything."""
+    """Rank in a status file. A script may write to the task's files, so the content is checked."""
     try:
         name = json.loads(room)["rank"]
     except (ValueError, KeyError, TypeError):

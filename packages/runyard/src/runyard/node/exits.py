@@ -1,4 +1,4 @@
-"""Start the processes of a part and learn how they end, also in a supervisor that follows a killed one."""
+"""Starts the processes of a task and tracks how they end, also for a supervisor that replaces a killed one."""
 
 import contextlib
 import os
@@ -28,17 +28,17 @@ from runyard.node.starting import Start, start
 from runyard.node.unregistered import find_unregistered
 
 UNKNOWN = -1
-"""Stands for the wait status of a process that ended while nobody was there to see how."""
+"""In place of the wait status of a process that nobody reaped for us."""
 PROCESS = "process.json"
-"""There from shortly before the first process of a part can start."""
-_LOOK_AGAIN_SECONDS, _LAST_MOMENT_SECONDS = 0.02, 1.0
+"""Written just before the first process of a task starts."""
+_POLL_SECONDS, _KEEPER_SECONDS = 0.02, 1.0
 
 
 class Exits:
-    """Exit statuses are settled in the event loop as they become known."""
+    """Processes of a task. Their wait statuses are set in the event loop as they become known."""
 
     def __init__(self, folder: AttemptFolder, loop: EventLoop, keeper: ProcessId | None) -> None:
-        """`keeper` is the exit keeper that has the processes when this one is killed."""
+        """`keeper`: the exit keeper, which adopts the processes when this one is killed."""
         self._folder, self._loop = folder, loop
         self._own_keeper = self._keeper = keeper
         self._ends = folder.root / ENDS
@@ -49,14 +49,14 @@ class Exits:
     def start(
         self, processes: Sequence[tuple[ProcessSpec, Start]], facts: Json, enter: Callable[[], None] | None
     ) -> dict[int, ProcessSpec]:
-        """Start the processes, return them by pid. `facts` are kept for a later supervisor. Raises OSError.
+        """Start the processes and return them by pid. Raises OSError.
 
-        Each new process calls `enter`.
+        `facts` are written for a later supervisor. Each new process calls `enter` before it executes its program.
         """
         self._ends.mkdir(exist_ok=True)
         for _, one in processes:
             make_room(self._ends, one.name)
-        self._keeper = self._own_keeper  # not that of a supervisor which was killed before it started anything
+        self._keeper = self._own_keeper  # not that of an earlier supervisor which started nothing
         keeper = None if self._keeper is None else [self._keeper.pid, self._keeper.started]
         self._folder.write(PROCESS, {**facts, "keeper": keeper})
         return {self._start(one, enter): spec for spec, one in processes}
@@ -64,63 +64,64 @@ class Exits:
     def _start(self, one: Start, enter: Callable[[], None] | None) -> int:
         pid = start(replace(one, marker=str(marker(self._ends, one.name))), enter)
         process = identify(pid)
-        assert process is not None  # nobody else reaps it
+        assert process is not None  # only the event loop reaps it
         room = register(self._ends, one.name, process)
         self._loop.before_reaping(pid, partial(put_status, room))
         return pid
 
     def find(self, started: Json, processes: Sequence[ProcessSpec]) -> None:
-        """Take over what an earlier supervisor started, by the facts that it left."""
+        """Find the processes that an earlier supervisor started, from the facts that it wrote."""
         pid, began = started.get("keeper") or (0, 0)
         self._keeper = ProcessId(pid, began) if pid else None
         self._followed = running(self._ends)
         if len(processes) == 1:
             self._find_unregistered(str(processes[0].rank))
         for name, process in self._followed.items():
-            self._take_left(name, process)
+            self._use_unregistered_status(name, process)
         self._leaders = {*self._followed.values(), *ended(self._ends)}
 
     def follow(self, specs: Sequence[ProcessSpec]) -> dict[int, ProcessSpec]:
-        """The processes that were found, by numbers that stand for them."""
+        """Watch the processes that `find` found. Returned by event loop numbers, which stand for pids."""
         self._numbers = {str(spec.rank): self._loop.number() for spec in specs}
         for name in self._followed.keys() & self._numbers.keys():
-            look = partial(self._look, name, self._followed[name])
-            if not self._watch(self._followed[name], look):
-                look()
+            settle = partial(self._settle_ended, name, self._followed[name])
+            if not self._watch(self._followed[name], settle):
+                settle()
         if not self.has_keeper() or not self._watch(self._keeper, self._keeper_ended):
             self._keeper_ended()
         self._read_all()
         return dict(zip(self._numbers.values(), specs, strict=True))
 
     def statuses(self, specs: Sequence[ProcessSpec]) -> list[int | None]:
-        """Return the wait status of each, None where it is not known by now."""
+        """Wait status of each, None where it is not known yet."""
         return [self._status(str(spec.rank)) for spec in specs]
 
     def may_have_started(self, processes: Sequence[ProcessSpec]) -> bool:
-        """Exact where the part's lock is held: a process that has not yet become the script would hold it."""
+        """Tell whether any process was started. Exact while this process holds the task's lock: a forked child that
+        has not executed its program yet would hold it too."""
         names = [str(spec.rank) for spec in processes]
-        return any(marker(self._ends, name).exists() for name in names) or bool(self._ended_inside())
+        return any(marker(self._ends, name).exists() for name in names) or bool(self._statuses_in_containers())
 
     def are_kept(self, processes: Sequence[ProcessSpec]) -> bool:
-        """Tell whether the end of each will be known."""
+        """Tell whether the wait status of each is known, or will be."""
         is_kept = self.has_keeper()
         names = [str(spec.rank) for spec in processes]
-        return all(self._status(name) is not None or (is_kept and self._is_there(name)) for name in names)
+        return all(self._status(name) is not None or (is_kept and self._exists(name)) for name in names)
 
     def has_keeper(self) -> bool:
         return self._keeper is not None and self._keeper.is_alive()
 
     @property
     def followed(self) -> set[ProcessId]:
-        """Processes of the part that are not below this one. What a script leaves is below the exit keeper then, and in
-        the script's session."""
+        """Living processes of the task that do not descend from this one. Orphans of a script descend from the exit
+        keeper, and are known by the script's session."""
         living = {process for process in self._followed.values() if process.is_alive()}
         if self._keeper is None or not self._leaders or not self.has_keeper():
             return living
         return living | below_in_sessions(self._keeper.pid, self._leaders)
 
     def _find_unregistered(self, name: str) -> None:
-        """A supervisor was killed between the start of the process and its registration."""
+        """Register a process whose supervisor was killed between its start and its registration."""
         made = marker(self._ends, name)
         if name in self._followed or not made.exists() or self._status(name) is not None:
             return
@@ -131,25 +132,25 @@ class Exits:
             register(self._ends, name, process)
             self._followed[name] = process
 
-    def _take_left(self, name: str, process: ProcessId) -> None:
-        """Take what the exit keeper left of a process that ended before it was registered."""
-        until = time.monotonic() + _LAST_MOMENT_SECONDS
+    def _use_unregistered_status(self, name: str, process: ProcessId) -> None:
+        """Use the status that the exit keeper wrote for a process that ended before it was registered."""
+        until = time.monotonic() + _KEEPER_SECONDS
         is_reaped = False
         while not process.is_alive() and self._status(name) is None and not is_reaped and time.monotonic() < until:
-            is_reaped = identify(process.pid) != process  # before the look: the keeper leaves it first
+            is_reaped = identify(process.pid) != process  # tested first: the keeper writes before it reaps
             left = left_statuses(self._ends).get(process)
             if left is not None:
                 with contextlib.suppress(OSError):
                     put_status(registered(self._ends, process), left)
             elif not is_reaped:
-                time.sleep(_LOOK_AGAIN_SECONDS)
+                time.sleep(_POLL_SECONDS)
 
-    def _is_there(self, name: str) -> bool:
+    def _exists(self, name: str) -> bool:
         process = self._followed.get(name)
         return process is not None and identify(process.pid) == process
 
     def _watch(self, process: ProcessId | None, on_end: Callable[[], bool]) -> bool:
-        """Call `on_end` once the process has ended, again until it returns True. False where the process is gone."""
+        """Call `on_end` after the process has ended, until it returns True. Return False if the process is gone."""
         if process is None:
             return False
         try:
@@ -166,20 +167,20 @@ class Exits:
         self._loop.forget(pidfd)
         os.close(pidfd)
 
-    def _look(self, name: str, process: ProcessId) -> bool:
-        """Settle how a process ended, or that nobody will know. False where it is still to be told."""
-        is_reaped = identify(process.pid) != process  # before the look: its status is written first
+    def _settle_ended(self, name: str, process: ProcessId) -> bool:
+        """Set the status of an ended process, or UNKNOWN. Return False while the exit keeper is to write it."""
+        is_reaped = identify(process.pid) != process  # tested first: the status is written before it is reaped
         self._read(name)
         number = self._numbers[name]
         if self._loop.exit_status(number) is None and is_reaped:
             self._loop.settle(number, UNKNOWN)
         if self._loop.exit_status(number) is None:
-            time.sleep(_LOOK_AGAIN_SECONDS)  # the keeper is about to write it, or somebody has stopped that
+            time.sleep(_POLL_SECONDS)  # the keeper is about to write it, or is stopped (SIGSTOP)
             return False
         return True
 
     def _keeper_ended(self) -> bool:
-        """Settle what has not ended by now as unknown: it ends unseen."""
+        """Set the processes that have not ended to UNKNOWN: without a keeper, nobody reaps them."""
         self._read_all()
         for number in self._numbers.values():
             if self._loop.exit_status(number) is None:
@@ -197,10 +198,10 @@ class Exits:
 
     def _status(self, name: str) -> int | None:
         known = status_of(self._ends, name)
-        return self._ended_inside().get(name) if known is None else known
+        return self._statuses_in_containers().get(name) if known is None else known
 
-    def _ended_inside(self) -> dict[str, int]:
-        """Read the wait statuses that the starters of the part's containers have kept, by name of the process."""
+    def _statuses_in_containers(self) -> dict[str, int]:
+        """Wait statuses that the starters of the task's containers wrote, by name of the process."""
         found: dict[str, int] = {}
         for file in self._folder.root.glob("containers/*/news.ended"):
             with contextlib.suppress(OSError, ValueError):

@@ -10,12 +10,12 @@ from runyard.node.containers.left import marks_in, remove_marked
 from runyard.node.exits import PROCESS
 from runyard.node.processes import ProcessId, adopt_orphans, carrying, descendants, identify
 
-_LOOK_AGAIN_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 _MOST_SECONDS = 30.0
 
 
 def parse_guard(text: str) -> ProcessId:
-    """What `guard_words` made: "PID:STARTED". Raises ValueError."""
+    """Parse "PID:STARTED" as `format_guard` writes it. Raises ValueError."""
     pid, _, started = text.partition(":")
     return ProcessId(int(pid), int(started))
 
@@ -25,7 +25,7 @@ def guard_words(process: ProcessId) -> str:
 
 
 def open_guard(guard: ProcessId) -> int | None:
-    """A descriptor that becomes readable when that process ends; None when it has ended already."""
+    """Open a descriptor that becomes readable when the process ends. None when it has ended already."""
     try:
         descriptor = os.pidfd_open(guard.pid)
     except OSError:
@@ -37,12 +37,12 @@ def open_guard(guard: ProcessId) -> int | None:
 
 
 def end_all_parts(home: Path) -> None:
-    """Kill every process of every part of this home, and return when none is left.
+    """Kill every process of every task of this home, and return when none is left.
 
-    For an agent whose node is no longer one. Supervisors go first: they must not take the death of what they
-    look after for its own end. The folders stay, so that a later agent can deliver what was written.
+    For an agent whose node is gone. Supervisors are killed first: they would report the killed processes as failures
+    of their tasks. The folders stay, so that a later agent can upload what was written.
     """
-    adopt_orphans()  # what loses its supervisor hangs below us from here on
+    adopt_orphans()  # processes that lose their supervisor become children of this one
     folders = attempt_folders(home)
     supervisors = {found for folder in folders if (found := folder.supervisor()) is not None}
     below = {process for supervisor in supervisors for process in descendants(supervisor.pid)}
@@ -53,21 +53,21 @@ def end_all_parts(home: Path) -> None:
     while (left := _left(home, [folder.part for folder in folders], keepers)) and time.monotonic() < ends_at:
         for process in left:
             process.send(signal.SIGKILL)
-        time.sleep(_LOOK_AGAIN_SECONDS)
-    with contextlib.suppress(EnvironmentFailed):  # its marks stay, for a later agent
+        time.sleep(_POLL_SECONDS)
+    with contextlib.suppress(EnvironmentFailed):  # the markers stay, for a later agent
         remove_marked(home, marks_in(home))
 
 
 def _children() -> set[ProcessId]:
-    """Supervisors that have not signed in yet are among these."""
+    """Descendants of this process, among them supervisors that have not written `supervisor.json` yet."""
     return descendants(os.getpid())
 
 
 def _keepers(folders: list[AttemptFolder]) -> set[ProcessId]:
-    """Exit keepers of the parts: scripts that lost their supervisor hang below these, with what they started."""
+    """Exit keepers of the tasks, which adopt scripts that lost their supervisor, with what those started."""
     found = set()
     for folder in folders:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it has none, or its script wrote there
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # none, or the script changed the file
             pid, started = (folder.read(PROCESS) or {})["keeper"]
             found.add(ProcessId(int(pid), int(started)))
     return found

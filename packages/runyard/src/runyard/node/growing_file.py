@@ -3,21 +3,21 @@ from pathlib import Path
 
 from runyard.node.beneath import open_beneath, stat_beneath
 
-_PROOF_BYTES = 64
+_COMPARED_BYTES = 64
 
 
 class GrowingFile:
-    """A file that is read as it grows, from where the reader stopped last.
+    """Reads a file as it grows, from the last offset.
 
-    `was_rewritten` turns true, for good, when the file is no longer the one whose start was read.
+    `was_rewritten` turns true, for good, when the file was replaced, truncated or changed before the offset.
     """
 
     def __init__(self, path: Path, root: Path | None = None) -> None:
-        """`root` is the folder that it must lie in, wherever links lead: its own unless another is given."""
+        """`root`: the folder that the file must lie in after following links; its own by default."""
         self.path, self._root = path, root or path.parent
         self.offset = 0
         self.was_rewritten = False
-        self._proof = b""
+        self._last_bytes = b""
         self._inode = 0
 
     def size(self) -> int:
@@ -30,10 +30,10 @@ class GrowingFile:
         return not self.was_rewritten and self.size() != self.offset
 
     def read(self, most: int) -> bytes:
-        """The next bytes, b"" when there are none. Does not move on: see `advance`."""
+        """Return the next bytes, b"" when there are none. The offset stays: see `advance`."""
         try:
             fd = open_beneath(self.path, self._root)
-        except OSError:  # gone, or closed to us by the script
+        except OSError:  # deleted, or made unreadable by the script
             return b""
         try:
             return self._read_checked(fd, most)
@@ -43,26 +43,26 @@ class GrowingFile:
             os.close(fd)
 
     def advance(self, piece: bytes) -> None:
-        """`piece`, which `read` gave (or its beginning), is delivered."""
+        """Move the offset past `piece`, which `read` returned, or its beginning: it was sent."""
         self.offset += len(piece)
-        self._proof = (self._proof + piece)[-_PROOF_BYTES:]
+        self._last_bytes = (self._last_bytes + piece)[-_COMPARED_BYTES:]
 
     def resume(self, offset: int) -> None:
-        """Go on from what somebody else is known to have delivered."""
-        self.offset, self._proof = offset, b""
+        """Continue at an offset that an earlier reader reached."""
+        self.offset, self._last_bytes = offset, b""
 
     def _read_checked(self, fd: int, most: int) -> bytes:
         found = os.fstat(fd)
         self._inode = self._inode or found.st_ino
-        kept = os.pread(fd, len(self._proof), self.offset - len(self._proof))
-        if found.st_size < self.offset or found.st_ino != self._inode or kept != self._proof:
+        kept = os.pread(fd, len(self._last_bytes), self.offset - len(self._last_bytes))
+        if found.st_size < self.offset or found.st_ino != self._inode or kept != self._last_bytes:
             self.was_rewritten = True
             return b""
         return os.pread(fd, most, self.offset)
 
 
 class GrowingFiles:
-    """Growing files by name, and which of them may hold more than was read."""
+    """Growing files by name, with those that may have unread bytes."""
 
     def __init__(self) -> None:
         self._files: dict[str, GrowingFile] = {}
@@ -75,7 +75,7 @@ class GrowingFiles:
             self._changed[name] = None
 
     def settled(self, name: str) -> None:
-        """There is nothing more to read now."""
+        """Mark a file as read to its end."""
         self._changed.pop(name, None)
 
     def find(self, name: str) -> GrowingFile | None:
@@ -92,9 +92,9 @@ class GrowingFiles:
         return bool(self._changed)
 
     def marks(self) -> dict[str, int]:
-        """How far each reaches now; see `reached`."""
+        """Current sizes of files with unread bytes; see `reached`."""
         return {name: self._files[name].size() for name in self._changed}
 
     def reached(self, marks: dict[str, int]) -> bool:
-        """Whether all that was there when the marks were taken has been read."""
+        """Tell whether everything that `marks` counted has been read."""
         return all(name not in self._changed or self._files[name].offset >= mark for name, mark in marks.items())

@@ -12,7 +12,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Change(IntFlag):
-    """Kinds of change, with the kernel's numbers (inotify(7))."""
+    """Kinds of change, with the numbers of inotify(7)."""
 
     MODIFY = 0x2
     CLOSE_WRITE = 0x8
@@ -24,12 +24,12 @@ class Change(IntFlag):
     NO_LINKS = 0x02000000
     FOLDER = 0x40000000
     FOUND = 0x100000
-    """Ours, not the kernel's: the file was there before anybody watched."""
+    """Not a number of the kernel: the file existed before the folder was watched."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """`watch` is what `add` returned; on OVERFLOW it is -1 and changes have been lost."""
+    """One change. `watch` is what `add` returned; on OVERFLOW it is -1, and changes were lost."""
 
     watch: int
     change: Change
@@ -37,7 +37,7 @@ class Notice:
 
 
 class Inotify:
-    """The kernel's word on changed files. The descriptor is readable when there are notices."""
+    """Binding of inotify(7). The descriptor is readable when there are events."""
 
     def __init__(self) -> None:
         self._fd = _checked(_libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK))
@@ -46,11 +46,11 @@ class Inotify:
         return self._fd
 
     def add(self, folder: Path, changes: Change) -> int:
-        """Watch a folder; the same folder twice is the same watch. OSError when it is gone or no watch is left."""
+        """Watch a folder. The same folder gives the same watch. OSError when it is gone, or no watch is left."""
         return _checked(_libc.inotify_add_watch(self._fd, os.fsencode(folder), int(changes)))
 
     def read(self) -> Iterator[Notice]:
-        """All notices waiting now, never blocking."""
+        """Yield the events that are there now, without blocking."""
         while True:
             try:
                 chunk = os.read(self._fd, _READ_BYTES)

@@ -13,9 +13,9 @@ _LOST = re.compile(r"lost-([0-9]{1,12})-[0-9A-Za-z-]{1,80}")
 
 
 class JournalShipping:
-    """Sends what the run's processes logged: whole lines of `RUN_ID~RANK-PID-RANDOM.jsonl`, in order.
+    """Sends the journals of the run's processes: whole lines of `RUN_ID~RANK-PID-RANDOM.jsonl`, in order.
 
-    A journal that the service refuses is left and named in `refused`.
+    A journal that the service refuses is skipped, and named in `refused`.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class JournalShipping:
         self.files.changed(name, path)
 
     def resume(self, client: ServiceClient) -> None:
-        """Learn what has been delivered. Raises ServiceAway."""
+        """Ask the service for the offsets of the journals. Raises ServiceAway."""
         for run_id in {_run_of(name) for name, _ in self.files.all() if name not in self.refused}:
             of_run = [(name, journal) for name, journal in self.files.all() if _run_of(name) == run_id]
             try:
@@ -47,7 +47,7 @@ class JournalShipping:
                 journal.resume(int(delivered.get(name, 0)))
 
     def ship(self, client: ServiceClient) -> None:
-        """One piece of every changed journal. Raises ServiceAway; what was not acknowledged is sent again."""
+        """Send a piece of every changed journal. Raises ServiceAway; what was not acknowledged is sent again."""
         for name, journal in self.files.unsettled():
             piece = _whole_lines(journal)
             if piece:
@@ -80,7 +80,7 @@ def _is_text(name: str) -> bool:
 
 
 def lost_lines(folder: Path) -> list[str]:
-    """Warnings about lines that the run's processes could not write, by the empty files that these left."""
+    """Warnings about lines that the run's processes could not write; they note it by names of empty files."""
     names = os.listdir(folder)
     counts = [int(found[1]) for name in names if (found := _LOST.fullmatch(name))]
     warnings = []
@@ -95,7 +95,7 @@ def lost_lines(folder: Path) -> list[str]:
 
 
 def met_full_disk(folder: Path) -> bool:
-    """Tell whether a full disk ended a process of the run, as that noted itself."""
+    """Tell whether a process of the run noted that a full disk ended it."""
     return any(folder.glob("full-*"))
 
 
@@ -104,7 +104,7 @@ def _run_of(name: str) -> str:
 
 
 def _whole_lines(journal: GrowingFile) -> bytes:
-    """Up to the last line end: the rest of a line is written by the next write, or was lost with its process."""
+    """Next bytes up to a line end: the rest of the line comes with the next write, or never."""
     most = _PIECE_BYTES
     while True:
         piece = journal.read(most)

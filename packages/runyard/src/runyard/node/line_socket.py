@@ -1,4 +1,4 @@
-"""One JSON line each way over a Unix socket in the home folder: how the processes of a home ask one another."""
+"""Requests between the processes of a home: one JSON line each way over a Unix socket in the home folder."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ OTHER_HOME = "other_home"
 
 @contextlib.contextmanager
 def socket_address(home: Path, name: str) -> Iterator[str]:
-    """A socket's address holds 107 bytes, and a home folder may lie deeper than that."""
+    """Path of a socket, through /proc: an address holds 107 bytes, and the path of a home folder may be longer."""
     fd = os.open(home, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{fd}/{name}"
@@ -25,8 +25,8 @@ def socket_address(home: Path, name: str) -> Iterator[str]:
 
 
 def ask_socket(home: Path, name: str, request: Json, *, timeout_seconds: float = 10.0) -> Json:
-    """One question to whoever listens there for this home. Raises OSError when nobody does: a copy of a home that was
-    made of hard links has sockets that lead to processes of the original."""
+    """Send a request to the process that listens there, and return its answer. Raises OSError when none does for this
+    home: in a copy of a home that was made of hard links, sockets lead to processes of the original."""
     request = {**request, "home_id": home_identity(str(home))}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, socket_address(home, name) as address:
         connection.settimeout(timeout_seconds)
@@ -42,12 +42,12 @@ def ask_socket(home: Path, name: str, request: Json, *, timeout_seconds: float =
 
 
 def is_for(home: Path, request: Json) -> bool:
-    """Whether a request was meant for this home. If not, the answer is `{OTHER_HOME: true}`."""
+    """Tell whether a request is meant for this home. If not, the answer is `{OTHER_HOME: true}`."""
     return not isinstance(request, dict) or request.get("home_id") in (None, home_identity(str(home)))
 
 
 def read_line(connection: socket.socket) -> bytes:
-    """Up to the line end, or what came before the other side closed."""
+    """Read up to the line end, or to where the other side closed."""
     line = b""
     while not line.endswith(b"\n") and len(line) < _LONGEST_LINE:
         piece = connection.recv(1 << 16)

@@ -9,10 +9,10 @@ _ROUND_SECONDS = 0.2
 
 
 class LogShipping:
-    """Sends the growing files of a run to its history, piece by piece. `files` are named as they are there.
+    """Sends the growing logs of a run to the service, piece by piece. `files` have the names that the run's logs have.
 
-    A file that turns out not to only grow is named once in `rewritten` and left alone from then on. So is one that the
-    service refuses, in `refused`.
+    A file that was rewritten is named once in `rewritten`, one that the service refuses in `refused`; neither is read
+    again.
     """
 
     def __init__(self, run_id: RunId) -> None:
@@ -22,14 +22,14 @@ class LogShipping:
         self.refused: dict[str, str] = {}
 
     def resume(self, client: ServiceClient) -> None:
-        """Learn what has been delivered. Raises ServiceAway."""
+        """Ask the service for the offsets of the logs. Raises ServiceAway."""
         delivered = client.get(self._address)
         for name, file in self.files.all():
             file.resume(int(delivered.get(name, 0)))
 
     def ship(self, client: ServiceClient) -> None:
-        """One piece of every changed file, or of as many as a short while allows: the others come first the next
-        time. Raises ServiceAway; what was not acknowledged is sent again."""
+        """Send a piece of every changed file, or of as many as a short time allows; the others are first the next time.
+        Raises ServiceAway; what was not acknowledged is sent again."""
         until = now() + _ROUND_SECONDS
         for name, file in self.files.unsettled():
             if now() > until:
@@ -52,7 +52,7 @@ class LogShipping:
             self.resume(client)
             return
         except NotFound:
-            pass  # The run was deleted: nobody will read it.
+            pass  # The run was deleted.
         except RunyardError as e:
             self.refused[name] = str(e)
         file.advance(piece)

@@ -1,5 +1,3 @@
-"""What a script written for older packages stumbles over, and what its author can do about it."""
-
 import re
 from collections.abc import Sequence
 
@@ -40,7 +38,7 @@ _ADVICE: Sequence[tuple[re.Pattern[str], str]] = [
 
 
 def next_step(raised: str) -> str:
-    """What to do about an exception, given as `Type: text`; "" when nothing special is known of it."""
+    """Advice for an exception, given as `Type: text`, that scripts for older packages often raise; "" for others."""
     for pattern, advice in _ADVICE:
         found = pattern.search(raised)
         if found:

@@ -1,6 +1,3 @@
-"""./outputs of a part. Nodes of one machine share one folder, as scripts of v1's years expect: there the nodes of a run
-worked on one mounted share, and let one rank fetch or write what the others wait for."""
-
 import contextlib
 import os
 
@@ -11,13 +8,17 @@ OUTPUTS = "outputs"
 
 
 def make_outputs(folder: AttemptFolder, plan: LaunchPlan) -> None:
-    """Have ./outputs there: a folder, or on node K above 0 of a machine's gang a link to node 0's."""
+    """Make ./outputs: a folder, or, where nodes are slots of one machine, on all but node 0 a link to node 0's.
+
+    Scripts for SDK v1 expect it: all nodes of a run worked on one mounted share, and one rank fetched or wrote files
+    that the others waited for.
+    """
     own = folder.work / OUTPUTS
     if plan.node == 0 or not plan.shares_outputs:
         own.mkdir(exist_ok=True)
         return
     first = AttemptFolder(folder.home, plan.attempt_id).work
-    # Node 0 may not have begun. Where it has gone already nothing is made anew: this part will be told to stop.
+    # Node 0 may not have begun. If it has ended, its folder is not made again: this task is about to be stopped.
     for missing in (first, first / OUTPUTS):
         with contextlib.suppress(FileExistsError, FileNotFoundError):
             os.mkdir(missing)
@@ -26,5 +27,5 @@ def make_outputs(folder: AttemptFolder, plan: LaunchPlan) -> None:
 
 
 def shows_outputs_of_another(folder: AttemptFolder) -> bool:
-    """Whether another part collects what lies there. A script may have put a folder of its own in the link's place."""
+    """Tell whether another task uploads ./outputs. A script may have replaced the link by a folder of its own."""
     return (folder.work / OUTPUTS).is_symlink()

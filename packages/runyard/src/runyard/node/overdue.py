@@ -1,4 +1,4 @@
-"""Parts that were told to stop and whose supervisor does not see to it: it hangs, or somebody has frozen it."""
+"""Kills node tasks that were asked to stop and whose supervisor does not act on it: it hangs, or is frozen."""
 
 import contextlib
 import signal
@@ -14,13 +14,13 @@ from runyard.planning.plan_json import plan_from_json
 _CANCEL = "cancel.json"
 _PATIENCE_SECONDS = 2.0
 OVERDUE = "overdue.json"
-"""There once the agent has ended a part in its supervisor's place: the next supervisor reports what was wished."""
+"""Written when the agent has killed a task instead of its supervisor. The next supervisor reports the requested end."""
 
 
 class Overdue:
-    """For an agent: knows by when each part that was told to stop must have no process left.
+    """Keeps, for an agent, the time by which each task that was asked to stop must have no process left.
 
-    `fileno` is readable when `hear` has something to hear.
+    `fileno` is readable when `read_events` has something to read.
     """
 
     def __init__(self) -> None:
@@ -32,23 +32,23 @@ class Overdue:
         return self._inotify.fileno()
 
     def watch(self, folder: AttemptFolder) -> None:
-        """Hear of it when this part is told to stop, or has been."""
-        with contextlib.suppress(OSError):  # it is gone, or the machine's limit is reached, which its supervisor says
+        """Notice when this task is asked to stop, or has been already."""
+        with contextlib.suppress(OSError):  # it is gone; or out of inotify watches, which its supervisor reports
             self._watched[self._inotify.add(folder.root, Change.MOVED_TO | Change.ONLY_FOLDERS)] = folder
-            self._look_for_wish(folder)
+            self._read_request(folder)
 
-    def hear(self) -> None:
+    def read_events(self) -> None:
         for notice in self._inotify.read():
             if notice.change & Change.GONE:
                 self._watched.pop(notice.watch, None)
             elif notice.name == _CANCEL and notice.watch in self._watched:
-                self._look_for_wish(self._watched[notice.watch])
+                self._read_request(self._watched[notice.watch])
 
     def next_times(self) -> list[float]:
         return [at for at, _ in self._due.values()]
 
     def end_what_is_due(self) -> None:
-        """Kill the supervisors that have not seen to it, with all that is left of their parts."""
+        """Kill the supervisors whose time is over, with all processes of their tasks."""
         for part, (at, folder) in list(self._due.items()):
             if at > now():
                 continue
@@ -59,7 +59,7 @@ class Overdue:
     def close(self) -> None:
         self._inotify.close()
 
-    def _look_for_wish(self, folder: AttemptFolder) -> None:
+    def _read_request(self, folder: AttemptFolder) -> None:
         if folder.part not in self._due and not (folder.root / OVERDUE).exists():
             grace = _wished_grace(folder)
             if grace is not None:
@@ -67,17 +67,17 @@ class Overdue:
 
 
 def _wished_grace(folder: AttemptFolder) -> float | None:
-    """None for a part that was not told to stop. Its own script may write to its folder, so nothing is relied on."""
+    """Grace of the stop request, None without one. A script may write to the folder, so every file is checked."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        wish, plan = folder.read(_CANCEL), folder.read("plan.json")
-        if wish is not None and plan is not None:
-            return capped_grace(plan_from_json(plan), float(wish["grace"]))
+        request, plan = folder.read(_CANCEL), folder.read("plan.json")
+        if request is not None and plan is not None:
+            return capped_grace(plan_from_json(plan), float(request["grace"]))
     return None
 
 
 def _end_if_left(folder: AttemptFolder) -> bool:
-    """False where the supervisor is at work, and has no process left but those that help it deliver. It does not work
-    while one of them is frozen."""
+    """Kill a task that still has processes. Return False where only the supervisor and its own helpers are left, and
+    none of them is frozen: it is still uploading."""
     supervisor = folder.supervisor()
     if supervisor is None:
         return False
@@ -86,9 +86,9 @@ def _end_if_left(folder: AttemptFolder) -> bool:
     below = descendants(supervisor.pid, spared)
     if not left and not any(process.is_frozen() for process in (supervisor, *below)):
         return False
-    with contextlib.suppress(OSError):  # a full disk: the part's end will then tell of its supervisor's
+    with contextlib.suppress(OSError):  # the disk is full: the task is then reported as lost with its supervisor
         folder.write(OVERDUE, {})
-    # The supervisor first: it must not take the death of what it looks after for its own end.
+    # The supervisor first: it would report the killed processes as the task's own failure.
     for process in [supervisor, *below, *left]:
         process.send(signal.SIGKILL)
     return True

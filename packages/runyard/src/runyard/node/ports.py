@@ -20,10 +20,10 @@ _IN_USE = re.compile(r"address already in use|eaddrinuse|errno[: ]*98\b", re.IGN
 
 
 class HeldPorts:
-    """Ports that nobody else is given for as long as the process lives or until `close`.
+    """Reserves ports for this process, until it ends or `close`.
 
-    A port is held by a lock on a file named after it in `folder`, so a killed supervisor holds none. Those who share
-    a network share a folder.
+    A port is reserved by a flock on a file named after it in `folder`, so the kernel frees the ports of a killed
+    supervisor. Processes that share a network must share a folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,8 +31,8 @@ class HeldPorts:
         self._locks: list[int] = []
 
     def choose(self, wishes: Sequence[PortWish]) -> dict[str, int]:
-        """By name of the wish. The preferred one where it is free on every interface, else one near it, else another
-        that the kernel gives to no outgoing connection. Raises EngineError when there is none."""
+        """Reserve a port for each wish, by name: the preferred one if it is free on every interface, else one near it,
+        else another outside the ephemeral range. Raises EngineError when there is none."""
         if wishes:
             self._folder.mkdir(parents=True, exist_ok=True)
         return {wish.name: self._hold_one(wish) for wish in wishes}
@@ -67,7 +67,7 @@ class HeldPorts:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who listens on a port. `pid` is 0 where that may not be seen."""
+    """A process that listens on a port. `pid` is 0 where we may not see it."""
 
     port: int
     pid: int = 0
@@ -78,17 +78,17 @@ class Holder:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could bind it on every interface, by IPv4 and IPv6."""
+    """Tell whether a server could bind the port on every interface, by IPv4 and IPv6."""
     return _can_bind(socket.AF_INET, "0.0.0.0", port) and _can_bind(socket.AF_INET6, "::", port)
 
 
 def says_in_use(text: str) -> bool:
-    """Whether a program's last words are that its address is in use."""
+    """Tell whether a log's tail says "address already in use"."""
     return _IN_USE.search(text) is not None
 
 
 def stranger_on(ports: Sequence[int], attempt_id: str) -> Holder | None:
-    """A process that listens on one of these and is not of that attempt."""
+    """Find a process that listens on one of these ports and does not belong to the attempt."""
     for port, inode in _listeners():
         if port in ports:
             pid = _owner_of(inode)
@@ -109,7 +109,7 @@ def _candidates(preferred: int | None) -> Iterator[int]:
 
 
 def _ephemeral_range() -> tuple[int, int]:
-    """What the kernel gives to outgoing connections: chosen from there, a port would be taken again and again."""
+    """Ports that the kernel gives to outgoing connections: one of these would soon be taken."""
     try:
         low, high = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()
         return int(low), int(high)
@@ -120,7 +120,7 @@ def _ephemeral_range() -> tuple[int, int]:
 def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # As servers do; what still listens is refused all the same.
+            # As servers do; the bind still fails while another socket listens.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -131,7 +131,7 @@ def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:
 
 
 def _listeners() -> Iterator[tuple[int, str]]:
-    """Port and inode of every socket that listens, in this process's network."""
+    """Port and inode of every listening socket in this process's network namespace."""
     for table in ("tcp", "tcp6"):
         for line in _read(Path("/proc/net") / table).decode("ascii", "replace").splitlines()[1:]:
             fields = line.split()

@@ -1,4 +1,5 @@
-"""What happens on a node before the script starts: its code, its interpreter, its data."""
+"""Prepares a node for the script: code, environment and data. The environment comes from the node's own cache, from a
+lock and wheels that another node uploaded, or is built."""
 
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -27,18 +28,18 @@ _LITTLE_CODE_FILES, _LITTLE_CODE_BYTES = 64, 4 << 20
 
 @dataclass
 class Prepared:
-    """What the script is to be started with."""
+    """What preparation gives the script."""
 
     python: str
     environment_key: str = ""
     lock: str = ""
     path_variables: dict[str, str] = field(default_factory=dict)
-    """Folders that come first in variables such as LD_LIBRARY_PATH."""
+    """Folders to put first in variables such as LD_LIBRARY_PATH."""
     data: Brought = field(default_factory=Brought)
     image: str = ""
-    """The container image that `python` lies in; "" for one of this machine."""
+    """Container image that has `python`; "" when it is on this machine."""
     warnings: list[str] = field(default_factory=list)
-    """What the run must be told of its environment."""
+    """Warnings about the environment, for the run."""
 
     def to_json(self) -> Json:
         return {**vars(self), "data": self.data.to_json()}
@@ -50,14 +51,14 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Mounting:
-    """What preparing the data needs of the supervisor."""
+    """What the supervisor gives to the staging of data."""
 
     has_own_mounts: bool = False
     life: int = -1
 
 
 def prepared_at_once(folder: AttemptFolder, plan: LaunchPlan) -> Prepared | None:
-    """What `prepare` gives, where that takes a moment only: little code, and nothing to build or fetch. Else None."""
+    """Do what `prepare` does if it is quick: little code, and nothing to build or download. Else None."""
     if plan.kind != "run" or plan.data or plan.restores_outputs or not plan.shares_files:
         return None
     if len(plan.code) > _LITTLE_CODE_FILES or sum(entry.size for entry in plan.code) > _LITTLE_CODE_BYTES:
@@ -66,21 +67,21 @@ def prepared_at_once(folder: AttemptFolder, plan: LaunchPlan) -> Prepared | None
         found = find_environment(folder, plan)
         return prepare(folder, plan, Mounting(), lambda news: None) if found is not None else None
     except (RunyardError, OSError):
-        return None  # tried again in a child, which tells what is wrong
+        return None  # tried again in a child, which reports the error
 
 
-def prepare(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tell) -> Prepared:
-    """Bring everything into the attempt's folder. Tells of steps and messages. Raises RunyardError with words for
-    the user."""
+def prepare(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, notify: Tell) -> Prepared:
+    """Put code, environment and data in place. Sends steps and messages to `notify`. Raises RunyardError with a message
+    for the user."""
     with closing(connect(folder.home, plan.token)) as client:
         if plan.kind == "run":
             _place_files(folder, plan, client)
-        built = ensure_environment(folder, plan, client, tell)
+        built = ensure_environment(folder, plan, client, notify)
     prepared = Prepared(str(built.python), built.key, built.lock, dict(built.path_variables), image=built.image)
     prepared.warnings = list(built.warnings)
     if plan.data:
-        tell({"step": "data"})
-        prepared.data = _data(folder, plan, mounting, tell, in_image=bool(built.image))
+        notify({"step": "data"})
+        prepared.data = _data(folder, plan, mounting, notify, in_image=bool(built.image))
     return prepared
 
 
@@ -95,7 +96,7 @@ def _place_files(folder: AttemptFolder, plan: LaunchPlan, client: ServiceClient)
         place_files(kept, folder.work, blobs, fetch)
 
 
-def _data(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tell, *, in_image: bool) -> Brought:
+def _data(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, notify: Tell, *, in_image: bool) -> Brought:
     client = connect(folder.home, plan.token, silence_seconds=ANSWER_SECONDS)
     data = ask_for_data(client, folder.home, plan.attempt_id, shares_files=plan.shares_files)
     client.close()
@@ -108,6 +109,6 @@ def _data(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tel
             mounts=mounts,
             life=mounting.life,
             say=partial(print, file=log),
-            message=lambda text: tell({"message": text}),
+            message=lambda text: notify({"message": text}),
         )
         return bring_all(plan.data, data, place)

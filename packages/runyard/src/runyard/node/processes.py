@@ -16,28 +16,28 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process that cannot be taken for a later one with the same number."""
+    """A process, identified by pid and start time: a pid alone is reused."""
 
     pid: int
     started: int
     """Clock ticks after boot."""
 
     def began(self) -> float:
-        """When it was started, as `time.time` counts, to a hundredth of a second."""
+        """Start time in seconds of `time.time`, to a hundredth of a second."""
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + self.started / os.sysconf("SC_CLK_TCK")
 
     def is_alive(self) -> bool:
-        """False for a zombie too: it runs no more."""
+        """Tell whether it runs. False for a zombie."""
         found = _stat(self.pid)
         return found is not None and found.started == self.started and found.state not in "ZX"
 
     def is_frozen(self) -> bool:
-        """Somebody has stopped it, and nobody has let it go on."""
+        """Tell whether it is stopped (SIGSTOP, or a debugger)."""
         found = _stat(self.pid)
         return found is not None and found.started == self.started and found.state in "Tt"
 
     def send(self, number: signal.Signals) -> None:
-        """Quiet when it is gone."""
+        """Send a signal. Does nothing when the process is gone."""
         try:
             pidfd = os.pidfd_open(self.pid)
         except OSError:
@@ -60,27 +60,27 @@ class _Stat:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """None when there is no such process."""
+    """Return the process with that pid, None when there is none."""
     found = _stat(pid)
     return None if found is None else ProcessId(pid, found.started)
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parent ends become children of this process, whatever session they are in."""
+    """Make this process a child subreaper: orphaned descendants become its children."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(parent: int) -> None:
-    """For a forked child: the kernel kills it when `parent`, which forked it, ends."""
+    """Have the kernel kill this forked child when `parent`, which forked it, ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def descendants(root: int, spared: Iterable[int] = ()) -> set[ProcessId]:
-    """Living processes below `root`; what is below a spared one is left out with it."""
+    """Living descendants of `root`, without the spared ones and their descendants."""
     children: dict[int, list[_Stat]] = {}
-    for found in _all():
+    for found in _all_processes():
         children.setdefault(found.parent, []).append(found)
     result, waiting, left_out = set(), [root], set(spared)
     while waiting:
@@ -94,12 +94,12 @@ def descendants(root: int, spared: Iterable[int] = ()) -> set[ProcessId]:
 
 
 def children(pid: int) -> set[ProcessId]:
-    """Children of a process, zombies too."""
-    return {ProcessId(found.pid, found.started) for found in _all() if found.parent == pid}
+    """Children of a process, zombies included."""
+    return {ProcessId(found.pid, found.started) for found in _all_processes() if found.parent == pid}
 
 
 def below_in_sessions(root: int, leaders: set[ProcessId]) -> set[ProcessId]:
-    """Living processes below `root` in the sessions of these leaders, which may have ended."""
+    """Living descendants of `root` in the sessions of these leaders, which may have ended."""
     numbers = {leader.pid for leader in leaders if identify(leader.pid) in (None, leader)}
     return {process for process in descendants(root) if _session_of(process.pid) in numbers}
 
@@ -110,12 +110,12 @@ def leads_session(pid: int) -> bool:
 
 
 def carrying(variable: str, value: str, spared: Iterable[int] = (), *, home: Path | None = None) -> set[ProcessId]:
-    """Living processes that were started with this environment variable, wherever they hang in the tree.
+    """Living processes that were started with this environment variable, wherever they are in the process tree.
 
-    Given a `home`, those of another home folder are left out: names of runs are unique in one only.
+    With `home`, processes of other home folders are left out: run ids are unique in one home only.
     """
     wanted, left_out, result = f"{variable}={value}".encode(), {os.getpid(), *spared}, set()
-    for found in _all():
+    for found in _all_processes():
         if found.pid in left_out or found.state in "ZX":
             continue
         try:
@@ -123,18 +123,18 @@ def carrying(variable: str, value: str, spared: Iterable[int] = (), *, home: Pat
         except OSError:
             continue
         variables = environment.split(b"\0")
-        if wanted in variables and (home is None or not _is_of_another(home, variables)):
+        if wanted in variables and (home is None or not _is_of_other_home(home, variables)):
             result.add(ProcessId(found.pid, found.started))
     return result
 
 
-def _is_of_another(home: Path, variables: list[bytes]) -> bool:
+def _is_of_other_home(home: Path, variables: list[bytes]) -> bool:
     homes = [variable for variable in variables if variable.startswith(b"RUNYARD_HOME=")]
     return bool(homes) and os.fsencode(f"RUNYARD_HOME={home}") not in homes
 
 
 def prefer_for_out_of_memory(pid: int) -> None:
-    """When memory runs out the kernel should take the script, not those who look after it."""
+    """Raise the OOM score of a process: out of memory, the kernel should kill the script, not its supervisor."""
     try:
         (_PROC / str(pid) / "oom_score_adj").write_text("500")
     except OSError:
@@ -142,12 +142,12 @@ def prefer_for_out_of_memory(pid: int) -> None:
 
 
 def out_of_memory_kills() -> int:
-    """How often the kernel has killed for want of memory, on this machine and in this cgroup; only its growth tells."""
+    """Number of OOM kills on this machine and in this cgroup, added up. Only its growth means something."""
     return sum(map(_counter, _counter_files()))
 
 
 def prepare_out_of_memory_kills() -> None:
-    """Find out where the kernel counts. Children of this process are of the same cgroup and need not do it again."""
+    """Find the files that count OOM kills, once: forked children are in the same cgroup and inherit the result."""
     _counter_files()
 
 
@@ -183,7 +183,7 @@ def _session_of(pid: int) -> int | None:
         return None
 
 
-def _all() -> Iterator[_Stat]:
+def _all_processes() -> Iterator[_Stat]:
     for name in os.listdir(_PROC):
         found = _stat(int(name)) if name.isdigit() else None
         if found is not None:

@@ -11,7 +11,7 @@ def ranks_of(plan: LaunchPlan) -> list[tuple[int, str, str]]:
 
 
 def log_of_rank(folder: AttemptFolder, rank: int) -> Path:
-    """Where a rank that a launcher started prints to."""
+    """Log of a rank that a launcher started."""
     return folder.std / _name(rank)
 
 

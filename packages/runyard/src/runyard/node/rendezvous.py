@@ -1,4 +1,4 @@
-"""How the nodes of an attempt meet: each says that it is ready, and gets the facts of all once all are."""
+"""Rendezvous of the nodes of an attempt: each reports that it is ready, and gets the facts of all when all are."""
 
 import re
 import time
@@ -11,20 +11,20 @@ from runyard.model.plan import LaunchPlan
 from runyard.node.service import connect
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _GROWTH = 0.02, 0.5, 1.4
-_PAUSE_OF_THE_UNHURRIED_SECONDS = 0.1
-"""Of a node whose daemon a launcher elsewhere will ask for: that takes longer to start, and waits at the door."""
+_PAUSE_WITHOUT_PROCESSES_SECONDS = 0.1
+"""For a node that only waits for a launcher elsewhere to ask for its daemon."""
 _PORT = re.compile(r"<port:(\d+):([^<>]+)>")
 _ANSWER_SECONDS = 30.0
 
 
 def await_roster(home: Path, plan: LaunchPlan, facts: Json) -> Json:
-    """Report `ready` until all nodes are: `{"roster": [facts by node]}`, or `{"end_as"}` where the run is to stop.
+    """Report `ready` until all nodes are. Returns `{"roster": [facts by node]}`, or `{"end_as"}` if the run is to stop.
 
-    For a process that has nothing else to do: it waits for as long as it takes.
+    Blocks for as long as it takes: for a forked child.
     """
     client = connect(home, plan.token, silence_seconds=_ANSWER_SECONDS)
     address, body = f"/attempts/{quoted(plan.attempt_id)}/report", {"state": "ready", "node": plan.node, **facts}
-    pause = _FIRST_PAUSE_SECONDS if plan.here.processes else _PAUSE_OF_THE_UNHURRIED_SECONDS
+    pause = _FIRST_PAUSE_SECONDS if plan.here.processes else _PAUSE_WITHOUT_PROCESSES_SECONDS
     while True:
         answer = patiently(lambda: client.post(address, body))
         if answer.get("cancel"):
@@ -36,8 +36,8 @@ def await_roster(home: Path, plan: LaunchPlan, facts: Json) -> Json:
 
 
 def with_ports(text: str, roster: Sequence[Json]) -> str:
-    """The text with the ports that nodes chose in place of `<port:NODE:NAME>`. One that nobody chose stays as it is:
-    it may be a word of the user's own."""
+    """Replace each `<port:NODE:NAME>` by the port that the node chose. One that no node chose stays: it may be the
+    user's own text."""
 
     def port(found: re.Match[str]) -> str:
         node, name = int(found[1]), found[2]

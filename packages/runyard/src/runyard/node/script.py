@@ -14,7 +14,7 @@ from runyard.node.mpi.launching import FILES_OF_LAUNCHERS, PROGRAMS
 from runyard.node.preparation import Prepared
 from runyard.node.rendezvous import with_ports
 from runyard.node.starting import Start, start
-from runyard.planning.variables import without_places
+from runyard.planning.submitter_variables import without_places
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _RANK_STARTER = "{rank_starter}"
@@ -22,26 +22,26 @@ _RANK_STARTER = "{rank_starter}"
 
 @dataclass(frozen=True)
 class Launch:
-    """All that the processes of a part are started with."""
+    """Everything that the processes of a task are started with."""
 
     folder: AttemptFolder
     plan: LaunchPlan
     prepared: Prepared
     sdk: Path
     roster: Sequence[Json] = ()
-    """What each node said when it was ready, by node."""
+    """Facts that each node reported when it was ready, by node."""
     words: Mapping[str, str] = field(default_factory=dict)
-    """What the words of a launcher stand for on this node."""
+    """Values of the placeholders of a launcher's command on this node."""
     of_launchers: Mapping[str, str] = field(default_factory=dict)
-    """Variables of what starts ranks here."""
+    """Variables of processes that start ranks on this node."""
     enter: Callable[[], None] | None = None
-    """Called in the new process before it becomes the script: into the attempt's own network."""
+    """Called in the new process before it executes the script: it enters the private network."""
     held: tuple[int, ...] = ()
-    """Descriptors that each process holds while it runs."""
+    """Descriptors that each process keeps open while it runs."""
     container: PartContainer | None = None
-    """Where the processes live, if not among the machine's own."""
+    """The container of the processes, if they run in one."""
     of_daemons: Callable[[], PartContainer] | None = None
-    """Makes one for what a launcher asks for."""
+    """Makes a container for a daemon that a launcher asks for."""
 
     def begin_logs(self) -> None:
         """Make the log of each process. Raises OSError."""
@@ -49,25 +49,25 @@ class Launch:
             self._begin_log(spec)
 
     def start_inside(self, container: PartContainer) -> dict[int, ProcessSpec]:
-        """Start the processes of the part in a container and return them by numbers that stand for them. OSError."""
+        """Start the processes of the task in a container. Returned by event loop numbers. Raises OSError."""
         specs = self.plan.here.processes
         programs = [self._program(spec) for spec in specs]
-        return dict(zip(self._start_inside(container, programs), specs, strict=True))
+        return dict(zip(self._start_in_container(container, programs), specs, strict=True))
 
     def start_of(self, spec: ProcessSpec) -> Start:
-        """Return what a process of the part is started with on this machine."""
+        """What a process of the task is started with on this machine."""
         variables = self.variables(spec.env, _rank_of(spec))
         return self._start(str(spec.rank), self.command(spec, variables), variables, log_file(self.folder, spec))
 
     def start_daemon(self, command: list[str], log: Path) -> tuple[int, PartContainer | None]:
-        """Start what a launcher on another node asked for, in a container of its own if any. Raises OSError."""
+        """Start a daemon that a launcher on another node asked for, in a container if the task has one. OSError."""
         own = self.plan.here.env
         if self.of_daemons is None:
             return start(self._start("daemon", command, self.variables(own, None), log), self.enter), None
         variables = inside_gpus(self.given(own, None), self.plan.here.gpus)
         program = Program("daemon", command, log, variables, self.in_front(), files=FILES_OF_LAUNCHERS)
         container = self.of_daemons()
-        return self._start_inside(container, [program])[0], container
+        return self._start_in_container(container, [program])[0], container
 
     def notices(self) -> list[str]:
         """Lines for the head of rank 0's log."""
@@ -81,12 +81,12 @@ class Launch:
             for line in self.notices() if spec.rank == 0 and spec.role != "launcher" else ():
                 log.write(f"{line}\n".encode())
 
-    def _start_inside(self, container: PartContainer, programs: list[Program]) -> list[int]:
+    def _start_in_container(self, container: PartContainer, programs: list[Program]) -> list[int]:
         if not programs:
             return []
         is_mpi = any(node.ranks for node in self.plan.nodes)
-        doors = [facts.get("door") for facts in self.roster] if self.plan.here.processes else []
-        return container.start(programs, mpi_mounts(self.folder, PROGRAMS, doors) if is_mpi else ())
+        servers = [facts.get("door") for facts in self.roster] if self.plan.here.processes else []
+        return container.start(programs, mpi_mounts(self.folder, PROGRAMS, servers) if is_mpi else ())
 
     def _program(self, spec: ProcessSpec) -> Program:
         return Program(
@@ -100,8 +100,8 @@ class Launch:
         )
 
     def command(self, spec: ProcessSpec, variables: Mapping[str, str] | None) -> list[str]:
-        """The command with interpreter, data paths, ports and, where they are known here, `$NAME` variables filled in.
-        A shell expands its own text, and what a rank starter is given is filled in where the rank is."""
+        """The command with interpreter, data paths, ports and, if `variables` are given, `$NAME` variables filled in.
+        A shell expands its own text; the arguments of a rank starter are filled in on the rank's node."""
         if _RANK_STARTER in spec.command:
             end = spec.command.index(_RANK_STARTER) + 1
             return [*map(self._filled, spec.command[:end]), *spec.command[end:]]
@@ -116,13 +116,13 @@ class Launch:
         ]
 
     def placeholders(self) -> list[tuple[str, str]]:
-        """What stands in arguments for the data of the run, with its path on this node."""
+        """Placeholders of the run's data in arguments, with the paths on this node."""
         found = [(item.placeholder, self.prepared.data.paths[item.name]) for item in self.plan.data if item.placeholder]
-        # Longest first: one placeholder may be the beginning of another.
+        # Longest first: one placeholder may be a prefix of another.
         return sorted(found, key=lambda pair: len(pair[0]), reverse=True)
 
     def variables(self, own: Mapping[str, str], rank: int | None) -> dict[str, str]:
-        """The whole environment of a process of this machine: nothing of the supervisor's own gets in."""
+        """The whole environment of a process on this machine, without anything of the supervisor's own."""
         variables = self.given(own, rank)
         variables["PATH"] = variables.get("PATH") or os.defpath
         for name, value in self.in_front().items():
@@ -130,13 +130,13 @@ class Launch:
         return variables
 
     def in_front(self) -> dict[str, str]:
-        """What comes first in variables that hold several places: the SDK, and the environment's own programs."""
+        """Values that are put first in path variables: the SDK, and the environment's programs."""
         python = Path(self.prepared.python)
         beside = {"PATH": str(python.parent)} if python.is_absolute() else {}
         return {"PYTHONPATH": str(self.sdk), **self.prepared.path_variables, **beside}
 
     def given(self, own: Mapping[str, str], rank: int | None) -> dict[str, str]:
-        """The variables that the run has wherever it lives. Without a rank of its own a process starts ranks."""
+        """The run's own variables, on the machine and in a container. A process without a rank starts ranks."""
         of_all = without_places(self.plan.env) if self.prepared.image else self.plan.env
         variables = {**of_all, **{name: self._filled(value) for name, value in own.items()}}
         for item in self.plan.data:

@@ -16,9 +16,9 @@ _SMALLEST_BLOCK = 512
 
 
 def ensure_sdk_folder(home: Path) -> Path:
-    """A folder that holds the SDK's packages and nothing else, for the path of every run.
+    """Return a folder with the SDK's packages and nothing else, for PYTHONPATH of every run. Made when missing.
 
-    Its name changes with the SDK's files, so a run keeps the SDK it started with when another is installed.
+    Its name changes with the SDK's files, so a run keeps the SDK that it started with when another is installed.
     """
     folder = sdk_root(home) / f"{VERSION}-{sdk_digest()}"
     if not folder.is_dir():
@@ -27,10 +27,10 @@ def ensure_sdk_folder(home: Path) -> Path:
 
 
 class Bytecode:
-    """The compiled files of an SDK folder, which the Pythons of scripts write there.
+    """The .pyc files of an SDK folder, which the Pythons of scripts write there.
 
-    Python before 3.13.1 takes a short write for a whole one: on a disk that fills, it leaves a file that ends with a
-    block, and every later run that imports the module fails.
+    Python before 3.13.1 does not notice a short write: on a disk that fills up, it leaves a truncated file that ends at
+    a block boundary, and every later run that imports the module fails.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,16 +38,16 @@ class Bytecode:
         self._seen = {os.path.join(path, "__pycache__"): 0 for path in packages}
 
     def drop_torn(self) -> None:
-        """Remove files that may be cut off, in folders that have changed. A whole one of such a size is made again."""
+        """Remove files that may be truncated, in folders that have changed. Python makes them again."""
         for cache, seen in self._seen.items():
             with contextlib.suppress(OSError):
                 changed = os.stat(cache).st_mtime_ns
                 if changed != seen:
-                    _drop_torn(cache)
+                    _remove_truncated(cache)
                     self._seen[cache] = changed
 
 
-def _drop_torn(cache: str) -> None:
+def _remove_truncated(cache: str) -> None:
     with os.scandir(cache) as entries:
         for entry in entries:
             if entry.name.endswith(".pyc") and entry.stat().st_size % _SMALLEST_BLOCK == 0:
@@ -55,10 +55,10 @@ def _drop_torn(cache: str) -> None:
 
 
 def sdk_digest() -> str:
-    """Changes with any file of the installed SDK."""
+    """Digest that changes with any file of the installed SDK."""
     source = _installed_sdk()
-    marks = sorted(mark for package in _PACKAGES for mark in _marks(str(source / package)))
-    return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    versions = sorted(version for package in _PACKAGES for version in _file_versions(str(source / package)))
+    return hashlib.sha256("\n".join(versions).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _installed_sdk() -> Path:
@@ -70,12 +70,12 @@ def _installed_sdk() -> Path:
     return Path(found.submodule_search_locations[0]).parent
 
 
-def _marks(folder: str) -> Iterator[str]:
-    """What tells a changed file, for each."""
+def _file_versions(folder: str) -> Iterator[str]:
+    """Path, size and time of each Python file below."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
-                yield from _marks(entry.path)
+                yield from _file_versions(entry.path)
             elif entry.name.endswith(".py"):
                 found = entry.stat()
                 yield f"{entry.path} {found.st_size} {found.st_mtime_ns}"
@@ -92,14 +92,14 @@ def _copy(source: Path, folder: Path) -> None:
         _open_for_reading(beside)
         os.rename(beside, folder)
     except OSError:
-        if not folder.is_dir():  # else another supervisor was first
+        if not folder.is_dir():  # otherwise another supervisor made it first
             raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
 
 def _open_for_reading(folder: Path) -> None:
-    """A container's user may be another, whatever the umask of this process."""
+    """Let every user read the folder: a container may run as another user, and the umask may be strict."""
     for path, _, names in os.walk(folder):
         os.chmod(path, 0o755)
         for name in names:

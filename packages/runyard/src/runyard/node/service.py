@@ -3,9 +3,9 @@ from pathlib import Path
 from runyard.client import ServiceClient
 
 _WAITS_FOR = frozenset({401, 501, 507})
-"""A wrong token may be another service's that took the port over, and a full disk is emptied one day."""
+"""A wrong token may mean that another service took over the port; a full disk may have space later."""
 
 
 def connect(home: Path, token: str, *, silence_seconds: float = 30.0) -> ServiceClient:
-    """A client for a node, whose work must not be lost: what may pass in hours is ServiceAway too."""
+    """Make a client for a supervisor, which must not lose its work: these statuses raise ServiceAway, to be retried."""
     return ServiceClient(home, token, silence_seconds=silence_seconds, waits_for=_WAITS_FOR)

@@ -1,4 +1,4 @@
-"""What every rank was doing when its time was up: stack dumps by py-spy, at the end of the rank's own log."""
+"""Stack dumps by py-spy, appended to the logs of ranks whose time limit was reached."""
 
 import os
 import shutil
@@ -16,12 +16,14 @@ _LONGEST_DUMP_BYTES = 256 << 10
 
 
 def dump_stacks(processes: Iterable[ProcessId], std: Path) -> list[str]:
-    """Append a dump of each of these that is a Python of the script to the log in `std` that it prints to; where that
-    cannot be, say why there. Gives the names of the logs. Takes little more than DUMP_SECONDS."""
+    """Append a stack dump of each Python process of the script, or why there is none, to its log in `std`.
+
+    Returns the names of the logs. Takes little more than DUMP_SECONDS.
+    """
     wanted = [(process.pid, log) for process in processes if (log := _log_of(process.pid, std)) is not None]
     pythons = [(pid, log) for pid, log in sorted(wanted) if _is_python(pid)][:_MOST_PROCESSES]
-    with ThreadPoolExecutor(max_workers=max(1, len(pythons))) as at_once:
-        dumps = list(at_once.map(lambda found: stack_of(found[0]), pythons))
+    with ThreadPoolExecutor(max_workers=max(1, len(pythons))) as pool:
+        dumps = list(pool.map(lambda found: stack_of(found[0]), pythons))
     for (pid, log), text in zip(pythons, dumps, strict=True):
         with log.open("a", encoding="utf-8") as file:
             file.write(f"\nRunyard: what process {pid} was doing when the run's time was up:\n{text.rstrip()}\n")
@@ -29,7 +31,7 @@ def dump_stacks(processes: Iterable[ProcessId], std: Path) -> list[str]:
 
 
 def stack_of(pid: int) -> str:
-    """What a Python process is doing now, or why that cannot be said; takes DUMP_SECONDS at most."""
+    """Stack dump of a Python process, or why there is none. Takes at most DUMP_SECONDS."""
     program = find_py_spy()
     if program is None:
         return "not known: py-spy is not installed on this node. Run: pip install py-spy"

@@ -16,25 +16,25 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 @dataclass(frozen=True)
 class Start:
-    """Command, environment and places of a process to be started."""
+    """Command, environment, folder and log of a process to start."""
 
     name: str
     command: list[str]
     variables: dict[str, str]
-    """Its whole environment."""
+    """Its whole environment: nothing is inherited."""
     folder: str
     log: str
     marker: str = os.devnull
-    """A file that the new process makes before it becomes the program."""
+    """File that the new process makes before it executes the program."""
     held: tuple[int, ...] = ()
-    """Descriptors that it holds for as long as it runs, such as the lock of its environment."""
+    """Descriptors that it inherits and keeps open, such as the lock of its environment."""
 
 
 def start(one: Start, enter: Callable[[], None] | None = None) -> int:
-    """Start the process in a session of its own and return its pid. Raises OSError.
+    """Start the process in a new session and return its pid. Raises OSError.
 
-    Its output goes straight into a file: it needs nobody to go on. `enter` is called in the new process before it
-    becomes the program. Who calls this reaps it.
+    Its output goes straight into a file, so it runs on when this process dies. `enter` is called in the new process
+    before it executes the program. The caller reaps it.
     """
     pid = _spawn(one) if enter is None else _fork(one, enter)
     prefer_for_out_of_memory(pid)
@@ -42,7 +42,7 @@ def start(one: Start, enter: Callable[[], None] | None = None) -> int:
 
 
 def _spawn(one: Start) -> int:
-    """Quicker than a fork, which would copy what this process has in memory."""
+    """Start without a fork, which would copy the page tables of this process."""
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, one.marker, _APPENDED, 0o600),
@@ -57,7 +57,7 @@ def _spawn(one: Start) -> int:
 
 
 def _found(program: str, variables: Mapping[str, str]) -> str:
-    """The program's path, by the new process's own PATH. Raises FileNotFoundError."""
+    """Path of the program, found by the new process's PATH. Raises FileNotFoundError."""
     if "/" in program:
         return program
     path = shutil.which(program, path=variables.get("PATH", os.defpath))

@@ -10,8 +10,8 @@ from runyard.node.containers.care import ContainerCare
 from runyard.node.event_loop import now
 from runyard.node.processes import ProcessId, carrying, descendants, identify
 
-_LOOK_AGAIN_SECONDS = 0.05
-_LAST_BREATH_SECONDS = 0.5
+_POLL_SECONDS = 0.05
+_CONTAINER_END_SECONDS = 0.5
 
 
 class WaitUntil(Protocol):
@@ -21,7 +21,7 @@ class WaitUntil(Protocol):
 
 
 class ProcessTree:
-    """All processes of a part: those below its supervisor, and those that carry its name wherever they hang."""
+    """All processes of a task: descendants of its supervisor, and all that have the task's environment variable."""
 
     def __init__(
         self,
@@ -33,17 +33,17 @@ class ProcessTree:
         followed: Callable[[], set[ProcessId]],
         containers: ContainerCare,
     ) -> None:
-        """`own` gives the supervisor's own processes, which it ends itself when it no longer needs them; `followed`
-        those of the part that an earlier supervisor started."""
+        """`own` returns the supervisor's helper processes, which it ends itself; `followed` the processes of the task
+        that an earlier supervisor started."""
         self._folder, self._wait_until, self._has_children, self._own = folder, wait_until, has_children, own
         self._followed, self._containers = followed, containers
 
     def end(self, grace_seconds: float, *, strays: bool = True) -> None:
-        """Ask every process to stop, kill what is left after the grace, and return when none is left.
+        """Send SIGTERM to every process, SIGKILL after the grace, and return when none is left.
 
-        What the supervisor does otherwise goes on meanwhile. Without `strays` only its own descendants are
-        looked at first, which is quick: no process can leave them while their supervisor lives. Containers go with
-        all that is in them.
+        The supervisor's loop goes on meanwhile. Without `strays` it returns at once when the supervisor has no
+        descendant, which is quick to test: no process can leave them while their supervisor lives. Containers are
+        removed with all their processes.
         """
         has_containers = self._containers.may_be_left()
         if not (has_containers or self._has_children() or self._followed() or (strays and self._tagged())):
@@ -56,21 +56,21 @@ class ProcessTree:
         self._containers.remove()
 
     def _stop_by_engine(self, grace_seconds: float) -> None:
-        """Either nothing runs any more in the part's containers, or what runs there is not shown to us."""
-        self._wait_until(self._containers.are_over, now() + _LAST_BREATH_SECONDS, ignore_cancel=True)
+        """Stop the containers through their engine: their processes have ended, or are not visible to us."""
+        self._wait_until(self._containers.are_over, now() + _CONTAINER_END_SECONDS, ignore_cancel=True)
         if not self._containers.are_over():
             self._containers.stop(grace_seconds)
 
     def living(self) -> set[ProcessId]:
-        """All that run now."""
+        """Running processes of the task."""
         spared = self._spared()
         followed = {process for process in self._followed() if process.pid not in spared}
         roots = (os.getpid(), *(process.pid for process in followed))
         return followed.union(self._tagged(), *(descendants(root, spared) for root in roots))
 
     def ask_to_stop(self, pid: int) -> None:
-        """Ask one process of the part, and all below it; what does not heed that ends with the part. A number that
-        stands for a process in a container means all of those."""
+        """Send SIGTERM to one process of the task and its descendants. A number that stands for a process in a
+        container means all processes in containers. What ignores the signal is killed when the task ends."""
         if pid < 0:
             for process in self._tagged():
                 process.send(signal.SIGTERM)
@@ -84,11 +84,11 @@ class ProcessTree:
         for process in asked:
             for number in signals:
                 process.send(number)
-        # Strays are not our children, so nobody tells when they end.
+        # Strays are not our children, so no event tells that they have ended.
         while any(process.is_alive() for process in asked) and now() < deadline:
             self._wait_until(
                 lambda: not any(process.is_alive() for process in asked),
-                min(deadline, now() + _LOOK_AGAIN_SECONDS),
+                min(deadline, now() + _POLL_SECONDS),
                 ignore_cancel=True,
             )
 
@@ -96,13 +96,13 @@ class ProcessTree:
         return carrying(PART_VARIABLE, self._folder.part, self._spared(), home=self._folder.home)
 
     def _spared(self) -> set[int]:
-        """The platform's own processes, which a script may have started: they serve other runs too. And what serves
-        the run's mounts: a script that is asked to stop may still read and write there."""
+        """Processes to leave alone: the service, agent and gateway, which a script may have started and other runs
+        need; and the mount process, since a script that is asked to stop may still read and write its data."""
         return platform_processes(self._folder.home) | self._own()
 
 
 def platform_processes(home: Path) -> set[int]:
-    """The service, the agent with its exit keeper, and the gateway of this home."""
+    """Pids of the service, the agent with its exit keeper, and the gateway of this home."""
     return {pid for name in ("service.json", "agent.json", "gateway.json") for pid in _pids_in(home / name)}
 
 

@@ -1,5 +1,3 @@
-"""A process whose supervisor was killed just after its start, before it could register it: which one that is."""
-
 from pathlib import Path
 
 from runyard.node.attempt import PART_VARIABLE, AttemptFolder
@@ -7,20 +5,21 @@ from runyard.node.exit_status import ENDS, left_statuses, running
 from runyard.node.processes import ProcessId, carrying, children, leads_session
 
 _CLOCK_SECONDS = 0.011
-"""How far times of files and of processes may be apart: a tick of the kernel."""
+"""How far the times of files and of processes may differ: one tick of the kernel."""
 
 
 def find_unregistered(folder: AttemptFolder, keeper: ProcessId | None, written: Path, marker: Path) -> ProcessId | None:
-    """The only process of a part, which may have ended; None where that cannot be told.
+    """Find the only process of a task whose supervisor was killed before it registered it. The process may have ended.
 
-    It is known by the part's variable while it runs. Else it is the only one below the exit keeper that was started
-    after the supervisor's last file before the start, `written`, and before its own first, `marker`.
+    While it runs, the task's environment variable identifies it. Otherwise it is the only child of the exit keeper that
+    was started between `written`, the supervisor's last file before the start, and `marker`, the process's own first
+    file. None where that is not certain.
     """
     tagged = carrying(PART_VARIABLE, folder.part, home=folder.home)
     leaders = [process for process in tagged if leads_session(process.pid)]
     if leaders:
         return min(leaders, key=lambda one: (one.started, one.pid))
-    # In this order: the keeper leaves a status before it reaps, and itself leaves last of all.
+    # In this order: the keeper writes a status before it reaps, and exits last of all.
     below = children(keeper.pid) if keeper is not None and keeper.is_alive() else set()
     first, last = written.stat().st_mtime - _CLOCK_SECONDS, marker.stat().st_mtime + _CLOCK_SECONDS
     kept = {process for process in below if leads_session(process.pid)} | left_statuses(marker.parent).keys()

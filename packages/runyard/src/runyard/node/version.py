@@ -21,12 +21,12 @@ _PACKAGES = (
 
 
 def node_version() -> str:
-    """Differs whenever the code a supervisor would run differs, released or not."""
+    """Version of the code that a supervisor runs: it changes with every file of it, released or not."""
     return version_of(_PACKAGES)
 
 
 def version_of(packages: Iterable[str]) -> str:
-    """Differs whenever these parts of `runyard`, or the SDK, differ."""
+    """Version that changes with any file of these packages of `runyard`, or of the SDK."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for part in packages:

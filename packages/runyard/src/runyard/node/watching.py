@@ -11,10 +11,10 @@ Listener = Callable[[Path, Change], None]
 
 
 class Watcher:
-    """Tells listeners which files changed in watched folders.
+    """Calls listeners with the files that changed in watched folders.
 
-    `missed` turns true when the kernel dropped notices or a tree was too large to watch whole:
-    the owner then has to look for itself.
+    `missed` turns true when the kernel dropped events, and `is_whole` false when a tree was too large to watch whole:
+    the owner then has to scan the folders itself.
     """
 
     def __init__(self, most_folders: int = 2000) -> None:
@@ -28,16 +28,16 @@ class Watcher:
         return self._inotify.fileno()
 
     def watch_folder(self, folder: Path, listener: Listener) -> None:
-        """Changes directly in the folder."""
+        """Report changes of files directly in the folder."""
         self._watched[self._inotify.add(folder, _IN_FOLDER)] = (folder, listener, False)
 
     def watch_arrivals(self, folder: Path, listener: Listener) -> None:
-        """Files made in the folder or moved into it, and no word about writes."""
+        """Report files made in the folder or moved into it, not writes."""
         arrivals = Change.CREATE | Change.MOVED_TO | Change.ONLY_FOLDERS
         self._watched[self._inotify.add(folder, arrivals)] = (folder, listener, False)
 
     def watch_tree(self, root: Path, listener: Listener) -> None:
-        """Changes anywhere below, also in folders made later. Files already there are told as FOUND."""
+        """Report changes anywhere below, also in folders made later. Existing files are reported as FOUND."""
         folders = [root]
         while folders:
             folder = folders.pop()
@@ -51,13 +51,13 @@ class Watcher:
 
     def dispatch(self) -> None:
         """Call the listeners for all changes known now."""
-        for notice in self._inotify.read():
-            if notice.change & Change.OVERFLOW:
+        for event in self._inotify.read():
+            if event.change & Change.OVERFLOW:
                 self.missed = True
-            elif notice.change & Change.GONE:
-                self._watched.pop(notice.watch, None)
-            elif notice.watch in self._watched:
-                self._tell(notice)
+            elif event.change & Change.GONE:
+                self._watched.pop(event.watch, None)
+            elif event.watch in self._watched:
+                self._call_listener(event)
 
     def close(self) -> None:
         self._inotify.close()
@@ -77,16 +77,16 @@ class Watcher:
         self._watched[watch] = (folder, listener, True)
         return True
 
-    def _tell(self, notice: Notice) -> None:
-        folder, listener, is_tree = self._watched[notice.watch]
-        path = folder / notice.name
-        if notice.change & Change.FOLDER:
-            if is_tree and notice.change & (Change.CREATE | Change.MOVED_TO):
+    def _call_listener(self, event: Notice) -> None:
+        folder, listener, is_tree = self._watched[event.watch]
+        path = folder / event.name
+        if event.change & Change.FOLDER:
+            if is_tree and event.change & (Change.CREATE | Change.MOVED_TO):
                 self.watch_tree(path, listener)
             elif not is_tree:
-                listener(path, notice.change)
+                listener(path, event.change)
             return
-        listener(path, notice.change)
+        listener(path, event.change)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

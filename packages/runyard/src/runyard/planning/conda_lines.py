@@ -1,4 +1,4 @@
-"""One line of a user's conda list: which package, from where, and its version as pip writes it."""
+"""Conda packages as users list them: parsing of lines, and their names on the Python package index."""
 
 import re
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ PINNED = re.compile(r"(={1,2})([^=,<>|~]+)(=[^=,<>|]*)?")
 @dataclass(frozen=True)
 class CondaLine:
     text: str
-    """As the user wrote it, without the spaces around."""
+    """As the user wrote it, stripped."""
     name: str
     version: str
     """As pip writes it, such as "==1.2.*"; "" for any."""
 
 
 def parse_conda_line(line: str) -> CondaLine:
-    """InvalidArgument for what names no package, or more than one would put on a line."""
+    """Parse one line of conda_packages. Raises InvalidArgument if it names no package or has a bad version."""
     text = line.strip()
     found = PACKAGE.fullmatch(text)
     if not found:
@@ -45,8 +45,8 @@ def parse_conda_line(line: str) -> CondaLine:
 
 
 def conda_version(text: str) -> str:
-    """conda's version part as pip writes it: '=1.2' -> '==1.2.*', '=1.2=py36_0' -> '==1.2', ranges as they are, the
-    last of alternatives. ValueError where it is none."""
+    """Translate a conda version to pip's syntax: '=1.2' -> '==1.2.*', '=1.2=py36_0' -> '==1.2'; ranges stay, of
+    alternatives the last is taken. Raises ValueError."""
     spec = re.sub(r"\s+", " ", text.strip())
     spec = re.sub(r"(?<=[A-Za-z0-9*]) (?=[A-Za-z0-9_]+$)", "=", spec).replace(" ", "")  # 'scipy 1.2.1 py36_0'
     if not spec or spec == "*":
@@ -62,7 +62,7 @@ def conda_version(text: str) -> str:
 
 
 def check_channel(channel: str) -> str:
-    """The channel, where it is a name or an address."""
+    """The channel, if it is a name or a URL. Raises InvalidArgument."""
     if CHANNEL_ADDRESS.fullmatch(channel) or (CHANNEL_NAME.fullmatch(channel) and ".." not in channel):
         return channel
     raise InvalidArgument(

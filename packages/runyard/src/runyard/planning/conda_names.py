@@ -1,5 +1,3 @@
-"""What conda's names stand for on the Python package index: the table, and nothing that is guessed."""
-
 import re
 from collections.abc import Mapping
 
@@ -78,10 +76,12 @@ CONDA_TO_PYPI: Mapping[str, str] = {
     "enum34": "",
     "futures": "",
 }
-"""Names that differ, and names that look as if they were no Python package and are one. '' is one that no wheel
-needs. A name that is not here is taken to be the same on both sides, and said so."""
+"""PyPI names of conda packages whose names differ or would match UNNEEDED; '' for packages that no wheel needs.
 
-# Libraries that wheels bring along in themselves, or that the machine's driver and MPI are in place of.
+Other names are taken to be the same on PyPI, which the build log says.
+"""
+
+# Libraries that wheels contain, or that the machine's driver and MPI replace.
 UNNEEDED = re.compile(
     r"_.*|cuda.*|cudatoolkit.*|cudnn.*|nccl|cupti|libcu.*|libnv.*|libnpp|magma.*|mkl|mkl-.*|mkl_.*|blas.*|libblas.*"
     r"|libcblas.*|liblapack.*|openblas.*|libopenblas|nomkl|libgcc.*|libgomp|libstdc.*|libgfortran.*|_openmp_mutex|openmp"
@@ -93,7 +93,7 @@ UNNEEDED = re.compile(
     r"|openmpi.*|mpich.*|impi.*|mpi|ucx|cpuonly|pytorch-cuda|pytorch-mutex|conda|mamba|vc|vs20.*|geos|proj|libgdal.*"
     r"|libspatialindex|libsndfile|portaudio|tensorflow-.*-mutex"
 )
-# No index has these as packages. What a script wants of most of them is one program, which the machine may have.
+# Not on PyPI. Scripts mostly need one program of them, which the machine may have.
 PROGRAMS_INSTEAD: Mapping[str, str] = {
     "openjdk": "java",
     "maven": "mvn",
@@ -130,22 +130,22 @@ PROGRAMS_INSTEAD: Mapping[str, str] = {
     "hmmer": "hmmsearch",
 }
 TWINLESS = re.compile(r"r-.*|bioconductor-.*|perl-.*|anaconda|_r-mutex|root|root_base|spacy-model-.*|caffe.*")
-# The MPI of a run is the machine's, whose mpirun starts its processes; what is built against it is not conda's either.
+# A run uses the MPI of the machine, whose mpirun starts its processes; packages built against it cannot be conda's.
 BOUND_TO_MPI = re.compile(r"mpi|mpi4py|horovod|openmpi.*|mpich.*|impi.*")
 
 
 def is_unneeded(name: str) -> bool:
-    """Whether nothing has to stand in for the conda package where its packages come from the index."""
+    """Whether the conda package can be left out when packages come from PyPI."""
     if name in CONDA_TO_PYPI:
         return not CONDA_TO_PYPI[name]
     return name not in PROGRAMS_INSTEAD and bool(UNNEEDED.fullmatch(name))
 
 
 def has_no_twin(name: str) -> bool:
-    """Whether no index has what the conda package holds."""
+    """Whether PyPI has no equivalent of the conda package."""
     return name not in CONDA_TO_PYPI and (name in PROGRAMS_INSTEAD or bool(TWINLESS.fullmatch(name)))
 
 
 def twin_of(name: str) -> str:
-    """The package's name on the index."""
+    """Name of the conda package on PyPI."""
     return CONDA_TO_PYPI.get(name, name)

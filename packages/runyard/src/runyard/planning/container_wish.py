@@ -1,4 +1,4 @@
-"""How the containers of a run are made: what its definition says beside the image."""
+"""Container options of a run definition, and checks of what they may reach on the machine."""
 
 import re
 from dataclasses import replace
@@ -9,30 +9,30 @@ from runyard.errors import InvalidArgument
 from runyard.model.images import ContainerWish
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.docker_arguments import Asked, parsed_arguments, size_in_bytes
-from runyard.planning.variables import without_places
+from runyard.planning.submitter_variables import without_places
 
 _LOCAL_FILE = re.compile(r"file:|(?:^|[\s=@])[/~]", re.IGNORECASE)
 
 
 def container_wish(definition: RunDefinition) -> ContainerWish:
-    """InvalidArgument names the argument that cannot be followed."""
-    return _asked(definition).wish
+    """Container options of the run. Raises InvalidArgument for a bad argument."""
+    return _parsed(definition).request
 
 
 def check_host_access(definition: RunDefinition, *, is_allowed: bool) -> None:
-    """Raises InvalidArgument for arguments that reach for the machine, where its operator does not allow that."""
-    reaching = dict.fromkeys(_asked(definition).host_access)
-    if reaching and not is_allowed:
+    """Raise InvalidArgument for arguments that give access to the host, unless the operator allows it."""
+    options = dict.fromkeys(_parsed(definition).host_access)
+    if options and not is_allowed:
         raise InvalidArgument(
-            f"docker.arguments has {', '.join(reaching)}, which reaches out of the container to its machine; this "
+            f"docker.arguments has {', '.join(options)}, which reaches out of the container to its machine; this "
             "service, which others reach too, does not allow that.",
             hint="Leave it out, or ask the operator to set RUNYARD_CONTAINER_HOST_ACCESS=1.",
         )
 
 
 def check_local_files(spec: EnvironmentSpec) -> None:
-    """Raises InvalidArgument for packages that are files of the machine: a build reads them as its engine's user, who
-    may read more than who asks for it."""
+    """Raise InvalidArgument for packages that are local files: the build runs as the engine's user, who may read more
+    than the caller."""
     for line in (*spec.requirements, *(one for choice in spec.choices for one in choice), *spec.locked.splitlines()):
         if _LOCAL_FILE.search(line):
             raise InvalidArgument(
@@ -44,19 +44,19 @@ def check_local_files(spec: EnvironmentSpec) -> None:
 
 
 def without_reach(definition: RunDefinition) -> RunDefinition:
-    """The definition without the submitter's word on where the machine keeps its files: caches, certificates and wheel
-    folders are seen by the containers of builds, and an engine mounts what it is told to."""
+    """The definition without the submitter's variables that name paths: build containers mount caches, certificates and
+    wheel folders from there."""
     submitter = definition.runyard.submitter
     return definition.with_runyard(submitter={**submitter.raw, "variables": without_places(submitter.variables)})
 
 
-def _asked(definition: RunDefinition) -> Asked:
-    """The run's own section (DockerConfiguration) comes after the environment's, and its arguments after those."""
+def _parsed(definition: RunDefinition) -> Asked:
+    """Arguments of the environment, then of the run (DockerConfiguration), which win."""
     of_environment, of_run = definition.environment.docker, definition.docker
-    asked = parsed_arguments([*of_environment.arguments, *of_run.arguments])
+    parsed = parsed_arguments([*of_environment.arguments, *of_run.arguments])
     shm_size = of_environment.shm_size or of_run.shm_size
     if of_run.use_docker and of_run.shm_size:
         shm_size = of_run.shm_size
-    if shm_size is None or asked.wish.shm_bytes is not None:
-        return asked
-    return replace(asked, wish=replace(asked.wish, shm_bytes=size_in_bytes(shm_size, "shm_size")))
+    if shm_size is None or parsed.request.shm_bytes is not None:
+        return parsed
+    return replace(parsed, request=replace(parsed.request, shm_bytes=size_in_bytes(shm_size, "shm_size")))

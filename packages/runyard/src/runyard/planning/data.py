@@ -1,4 +1,4 @@
-"""The data that a run definition asks for, as items that a node can bring."""
+"""Data of a run: what its definition names, as items that a node can stage, and checks that it exists."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ from runyard.core.definitions.run import RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.model.plan import DataItem
 
-# A dataset called "path" must not cost a run its PATH; its arguments name the data all the same.
+# A dataset called "path" must not replace PATH. The arguments of the script still name its data.
 NEVER_SET = frozenset(
     {"PATH", "HOME", "USER", "LANG", "TMPDIR", "TZ", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD"}
 )
@@ -16,8 +16,10 @@ _REFERENCE_PREFIX = "AZUREML_DATAREFERENCE_"
 
 
 def plan_data(definition: RunDefinition, run_id: str, default_datastore: str) -> tuple[DataItem, ...]:
-    """What a run wants at hand; whether those datasets and datastores are there is not looked at.
-    InvalidArgument names the input or output that cannot be brought."""
+    """Data items of a run. Does not check that the datasets and datastores exist.
+
+    Raises InvalidArgument naming the input or output that is wrong.
+    """
     items = (*data_references(definition), *_datasets(definition), *_outputs(definition, run_id, default_datastore))
     seen: set[str] = set()
     for item in items:
@@ -30,7 +32,7 @@ def plan_data(definition: RunDefinition, run_id: str, default_datastore: str) ->
 
 
 def data_references(definition: RunDefinition) -> Sequence[DataItem]:
-    """The places on datastores that a run uses as they are."""
+    """Data references of a run: paths on datastores."""
     return [
         DataItem(
             name=one.name,
@@ -48,7 +50,7 @@ def data_references(definition: RunDefinition) -> Sequence[DataItem]:
 
 
 def settable(name: str) -> bool:
-    """Whether a variable of that name can be set for a script without breaking it or hiding the platform's own."""
+    """Whether a script can get a variable of that name: not PATH and the like, and none of the platform's own."""
     is_ours = name.startswith(("AZUREML_", "RUNYARD_")) and not name.startswith(_REFERENCE_PREFIX)
     return name not in NEVER_SET and not is_ours
 

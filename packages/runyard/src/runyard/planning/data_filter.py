@@ -1,5 +1,3 @@
-"""Expressions over the columns of a file dataset, as the wire writes them."""
-
 import operator
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -29,7 +27,7 @@ _TEXT_TESTS: Mapping[str, Callable[[str, str], bool]] = {
 
 
 def predicate(expression: Any) -> Predicate:
-    """A test of rows. A value that a store does not tell matches nothing but "!=". Raises InvalidArgument."""
+    """Compile a filter expression. A value that the store does not report matches only "!=". Raises InvalidArgument."""
     return _compiled(expression, DEEPEST)
 
 

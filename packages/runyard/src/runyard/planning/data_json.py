@@ -1,4 +1,4 @@
-"""The data of an attempt as JSON and back: how it reaches its node. It holds credentials: never write it to a file."""
+"""JSON of the data of an attempt, as a node gets it. It holds credentials: never write it to a file."""
 
 from runyard.core.record_json import from_json, to_json
 from runyard.errors import Json
@@ -10,5 +10,5 @@ def data_to_json(data: DataForAttempt) -> Json:
 
 
 def data_from_json(body: Json) -> DataForAttempt:
-    """Fields that this version does not know are ignored: the service may be newer than the node."""
+    """Parse the JSON. Unknown fields are ignored: the service may be newer than the node."""
     return from_json(DataForAttempt, body, "The data of the attempt")

@@ -1,4 +1,4 @@
-"""Where each file of a dataset lies below the dataset's root: `to_path()`, mount and download agree."""
+"""Path of each file below the root of its dataset: the same for `to_path()`, mount and download."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from urllib.parse import quote, urlsplit
 from runyard.planning.data_patterns import fixed_part
 
 LONGEST_NAME = 240
-"""Of 255 bytes that a disk takes: some are left to tell files apart."""
+"""File systems take 255 bytes; the rest is for a digest that makes names unique."""
 _LONGEST_SUFFIX = 20
 
 
 def paths_in_dataset(urls: Sequence[str]) -> dict[str, str]:
-    """Relative path of each address: its file name when it is the only one, else with scheme and host.
+    """Relative path of each URL: the file name for a single URL, else with scheme and host.
 
-    A query is left out: it may be long, and hold a signature, which is a secret. Addresses that differ by it alone are
-    told apart by a digest of it.
+    The query is left out: it may be long, and hold a signature, which is a secret. URLs that differ only by the query
+    get a digest of it in the name.
     """
     paths = {url: _path_of(url, is_only=len(set(urls)) == 1) for url in urls}
     times = Counter(paths.values())
@@ -24,7 +24,7 @@ def paths_in_dataset(urls: Sequence[str]) -> dict[str, str]:
 
 
 def stored_path(datastore: str, pattern: str, name: str, *, is_only_source: bool) -> str:
-    """Relative path of a datastore's file: below the fixed part of the only source, else with the datastore's name."""
+    """Relative path of a file on a datastore: below the fixed part of a single source, else below its datastore."""
     if not is_only_source:
         return f"{datastore}/{name}"
     above = fixed_part(pattern)
@@ -42,7 +42,7 @@ def _path_of(url: str, *, is_only: bool) -> str:
 
 
 def _safe(segment: str) -> str:
-    """As the name of a file: one that no disk takes is cut, and marked by what it was."""
+    """Valid file name for a URL segment. A name that is too long is cut and gets a digest."""
     if segment in (".", ".."):
         return segment.replace(".", "%2E")
     name = quote(segment, safe="%!$&'()*+,;=:@~")
@@ -50,7 +50,7 @@ def _safe(segment: str) -> str:
 
 
 def _marked(path: str, mark: str) -> str:
-    """With a digest before its suffix, so that scripts still know the kind of the file."""
+    """Path with a digest before its suffix, so that scripts still see the type of the file."""
     above, slash, name = path.rpartition("/")
     stem, dot, suffix = name.rpartition(".")
     if not stem or len(suffix) > _LONGEST_SUFFIX:

@@ -1,4 +1,4 @@
-"""Paths of a datastore that may hold `*`, `?`, `[]` and `**`."""
+"""Glob patterns of datastore paths: `*`, `?`, `[]` and `**`."""
 
 import re
 from collections.abc import Callable
@@ -14,9 +14,9 @@ def is_glob(pattern: str) -> bool:
     return bool(GLOB_CHARACTERS & set(pattern))
 
 
-@lru_cache(64)  # asked for once a file of a listing
+@lru_cache(64)  # called for every file of a listing
 def fixed_part(pattern: str) -> str:
-    """The folder of a datastore path before its first glob segment; the whole path when it has none."""
+    """Folder before the first glob segment of a pattern; the whole pattern if it has none."""
     kept: list[str] = []
     for segment in pattern.strip("/").split("/"):
         if is_glob(segment):
@@ -26,13 +26,13 @@ def fixed_part(pattern: str) -> str:
 
 
 def literal_prefix(pattern: str) -> str:
-    """What every path that the pattern means begins with: as much as can be told before the first glob character."""
+    """Longest prefix that all matching paths share: the text before the first glob character."""
     at = next((at for at, character in enumerate(pattern) if character in GLOB_CHARACTERS), len(pattern))
     return pattern[:at].lstrip("/")
 
 
 def whole_folder(pattern: str) -> str | None:
-    """The folder that the pattern means with all that is in it; None where it leaves something out."""
+    """Folder whose every file the pattern matches; None if it leaves some out."""
     pattern = pattern.strip("/")
     while pattern == ANY_DEPTH or pattern.endswith("/" + ANY_DEPTH):
         pattern = pattern[: -len(ANY_DEPTH)].rstrip("/")
@@ -40,8 +40,10 @@ def whole_folder(pattern: str) -> str | None:
 
 
 def matcher(pattern: str) -> Callable[[str], object]:
-    """Tells whether a path is one that the pattern means; a folder means all files below it.
-    No pattern takes long, however it is made. InvalidArgument for a '[]' that can match nothing."""
+    """Compile a pattern to a test of paths. A folder matches all files below it.
+
+    Runs in linear time for every pattern (no ReDoS). Raises InvalidArgument for an invalid '[]'.
+    """
     segments = [part for part in pattern.split("/") if part not in ("", ".")]
     if not segments:
         return lambda name: True
@@ -58,13 +60,13 @@ def matcher(pattern: str) -> Callable[[str], object]:
 
 
 def _whole(tests: list[str | None]) -> str:
-    """As one regular expression, which is quick; with two '**' one could take for ever."""
+    """One regular expression for all segments: fast, but with two '**' it could take exponential time."""
     text = "".join("(?:.*/)?" if test is None else test + "/" for test in tests[:-1])
     return text + (".*" if tests[-1] is None else tests[-1] + "(?:/.*)?")
 
 
 def _descends(tests: list[re.Pattern[str] | None], names: list[str]) -> bool:
-    """Segment by segment; at a mismatch the last '**' takes one more. Files below what matched are meant too."""
+    """Match segment by segment. At a mismatch the last '**' takes one more. Files below a match are matched too."""
     at = test = 0
     retry_at, retry_test = -1, -1
     while test < len(tests):
@@ -85,8 +87,11 @@ def _descends(tests: list[re.Pattern[str] | None], names: list[str]) -> bool:
 
 
 def _segment(segment: str) -> str:
-    """One segment as a regular expression; its stars stop at slashes. What follows a star is looked for once, from
-    the left, which finds a match if there is one and never goes back."""
+    """Regular expression of one segment; stars stop at slashes.
+
+    The text after a star is searched once, from the left, in an atomic group: that finds a match if there is one,
+    without backtracking.
+    """
     pieces, at = [""], 0
     while at < len(segment):
         character, end = segment[at], segment.find("]", at + 2)

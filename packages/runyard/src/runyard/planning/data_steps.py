@@ -1,4 +1,4 @@
-"""Steps of a file dataset: which of its files, in order of their paths, are kept."""
+"""Steps of a file dataset (skip, take, sample, filter): which of its files, sorted by path, it has."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ MOST_STEPS = 100
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file of a dataset with what its store told of it."""
+    """File of a dataset, with its record of the store."""
 
     source: SourceFile
     stored: StoredFile
@@ -24,7 +24,7 @@ Step = Callable[[Sequence[FoundFile]], Sequence[FoundFile]]
 
 
 def steps_of(given: Any) -> list[Step]:
-    """The steps ready to be applied. InvalidArgument names the one that is not right."""
+    """Compile the steps. Raises InvalidArgument naming the step that is wrong."""
     if not isinstance(given, list) or len(given) > MOST_STEPS:
         raise InvalidArgument(f"The steps of a dataset are a list of at most {MOST_STEPS}.")
     return [_step(step) for step in given]

@@ -1,4 +1,4 @@
-"""How many processes a run definition asks for, and of which kind, whatever era of the SDK wrote it."""
+"""Number and kind of processes in a run definition, for definitions of all versions of SDK v1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from runyard.errors import InvalidArgument
 CHIEF_VARIABLE = "RUNYARD_TF_CHIEF"
 MOST_PROCESSES_PER_NODE = 256
 _MOST_TASKS = 500
-"""Of a parameter-server run, where each task is told the addresses of all."""
+"""For parameter servers, where each task gets the addresses of all."""
 
 
 class Kind(StrEnum):
@@ -37,18 +37,18 @@ class Distribution:
     kind: Kind
     node_count: int = 1
     per_node: int = 1
-    """Of MPI: ranks on every node."""
+    """MPI: ranks on each node."""
     workers: int = 0
     servers: int = 0
-    """Of a parameter-server run: tasks of each sort over all nodes."""
+    """Parameter servers: tasks of each sort on all nodes together."""
     has_chief: bool | None = None
-    """Whether worker 0 is called chief; None where the version of TensorFlow decides."""
+    """Whether worker 0 is the chief; None if the version of TensorFlow decides."""
     process_count: int | None = None
-    """Of torch: processes over all nodes; None where that follows from the nodes."""
+    """torch: processes on all nodes together; None if it follows from the nodes."""
 
 
 def distribution_of(definition: RunDefinition) -> Distribution:
-    """What the definition asks for. InvalidArgument names the argument whose value cannot be right."""
+    """Read the distribution. Raises InvalidArgument that names the wrong argument."""
     kind = kind_of(definition)
     nodes = definition.node_count
     if kind is Kind.MPI:
@@ -87,23 +87,23 @@ def _parameter_server(definition: RunDefinition, nodes: int) -> Distribution:
             f"got {shown(workers)}.",
             hint=f"Give node_count={shown(-(-workers // each))}, or fewer workers.",
         )
-    _check_crowd("parameter_server_count", servers, nodes)
+    _check_count("parameter_server_count", servers, nodes)
     if workers + servers > _MOST_TASKS:
         raise InvalidArgument(
             f"worker_count and parameter_server_count must be at most {_MOST_TASKS} together, "
             f"got {workers} and {servers}."
         )
-    return Distribution(Kind.PARAMETER_SERVER, nodes, each, workers, servers, _chief_wish(definition))
+    return Distribution(Kind.PARAMETER_SERVER, nodes, each, workers, servers, _has_chief(definition))
 
 
-def _chief_wish(definition: RunDefinition) -> bool | None:
-    wish = definition.environment.variables.get(CHIEF_VARIABLE, "").strip()
-    if wish not in ("", "0", "1"):
+def _has_chief(definition: RunDefinition) -> bool | None:
+    value = definition.environment.variables.get(CHIEF_VARIABLE, "").strip()
+    if value not in ("", "0", "1"):
         raise InvalidArgument(
-            f"{CHIEF_VARIABLE} must be 1 (worker 0 is called chief) or 0 (it is not), got {wish[:40]!r}.",
+            f"{CHIEF_VARIABLE} must be 1 (worker 0 is called chief) or 0 (it is not), got {value[:40]!r}.",
             hint="It is one of the run's environment_variables.",
         )
-    return wish == "1" if wish else None
+    return value == "1" if value else None
 
 
 def _process_count(definition: RunDefinition, nodes: int) -> int | None:
@@ -115,17 +115,17 @@ def _process_count(definition: RunDefinition, nodes: int) -> int | None:
             f"process_count must be at least node_count ({nodes}), so that every node has a process; got {count}.",
             hint="It counts the processes of all nodes together.",
         )
-    _check_crowd("process_count", count, nodes)
+    _check_count("process_count", count, nodes)
     return count
 
 
 def _per_node(definition: RunDefinition) -> int:
     count = 1 if definition.process_counts.per_node is None else definition.process_counts.per_node
-    _check_crowd("process_count_per_node", count, 1)
+    _check_count("process_count_per_node", count, 1)
     return count
 
 
-def _check_crowd(argument: str, count: int, nodes: int) -> None:
+def _check_count(argument: str, count: int, nodes: int) -> None:
     most = nodes * MOST_PROCESSES_PER_NODE
     if count > most:
         on = f" on {nodes} nodes" if nodes > 1 else ""

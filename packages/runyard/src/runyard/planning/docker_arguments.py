@@ -1,4 +1,4 @@
-"""The extra arguments of `docker run` that users give, as a ContainerWish."""
+"""Parser for docker.arguments: options of `docker run` become a ContainerRequest."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ SHORT = {
 }
 SAME_AS = {"--net": "--network"}
 ALWAYS_SO = frozenset({"--rm", "--interactive", "--tty", "--init"})
-"""Asked for by habit; a run's container is removed, heard and looked after without."""
+"""Accepted without effect: a run's container is removed and logged anyway."""
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,6}))?\s*([bkmgt]?)(?:i?b)?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
@@ -42,33 +42,33 @@ _SYSCTL = re.compile(r"([a-z0-9_.]{1,100})=(.{0,200})")
 
 @dataclass(frozen=True)
 class Asked:
-    """A wish, and by which arguments it reaches for the machine that the container is on."""
+    """Parsed arguments; `host_access` lists those that give access to the host."""
 
-    wish: ContainerWish = field(default_factory=ContainerWish)
+    request: ContainerWish = field(default_factory=ContainerWish)
     host_access: tuple[str, ...] = ()
 
 
 def parsed_arguments(given: Sequence[str]) -> Asked:
-    """InvalidArgument names the argument that is not known, or what is wrong with its value."""
+    """Raises InvalidArgument for an unknown argument or a bad value."""
     words = _words(given)
-    asked = Asked()
+    parsed = Asked()
     while words:
         option, value = _next_option(words)
-        asked = _OPTIONS[option](asked, option, value)
-    _check_network(asked.wish)
-    return asked
+        parsed = _OPTIONS[option](parsed, option, value)
+    _check_network(parsed.request)
+    return parsed
 
 
-def _check_network(wish: ContainerWish) -> None:
-    of_network = [name for name, _ in wish.sysctls if name.startswith("net.")]
-    if of_network and wish.network in ("", "host"):
+def _check_network(request: ContainerWish) -> None:
+    of_network = [name for name, _ in request.sysctls if name.startswith("net.")]
+    if of_network and request.network in ("", "host"):
         raise _bad(
             "--sysctl", of_network[0], "Add --network=bridge: by default the machine's own network is the run's."
         )
 
 
 def size_in_bytes(given: JsonValue, argument: str) -> int:
-    """Of '2g', '512m', '1.5GB' or a number of bytes."""
+    """Parse '2g', '512m', '1.5GB' or a number of bytes."""
     text = str(given).strip()
     found = _SIZE.fullmatch(text) if not isinstance(given, bool) else None
     if found is None:
@@ -89,7 +89,7 @@ def _words(given: Sequence[str]) -> list[str]:
 
 
 def _split(entry: str) -> list[str]:
-    """'--shm-size 2g' is two words; a value that stands by itself is one, whatever is in it."""
+    """Split '--shm-size 2g' into two words; an entry that is no option is one value."""
     if "\0" in entry:
         raise InvalidArgument(f"docker.arguments has {shown(entry)}: no program can be given a NUL.")
     if not entry.lstrip().startswith("-"):
@@ -121,39 +121,39 @@ def _next_option(words: list[str]) -> tuple[str, str]:
     return name, value
 
 
-def _bad(option: str, value: str, right: str) -> InvalidArgument:
-    return InvalidArgument(f"docker.arguments has {option} with {shown(value)}.", hint=right)
+def _bad(option: str, value: str, hint: str) -> InvalidArgument:
+    return InvalidArgument(f"docker.arguments has {option} with {shown(value)}.", hint=hint)
 
 
-def _matched(pattern: re.Pattern[str], option: str, value: str, right: str) -> re.Match[str]:
+def _matched(pattern: re.Pattern[str], option: str, value: str, hint: str) -> re.Match[str]:
     found = pattern.fullmatch(value)
     if found is None:
-        raise _bad(option, value, right)
+        raise _bad(option, value, hint)
     return found
 
 
-def _reaching(asked: Asked, option: str, **changes: Any) -> Asked:
-    return Asked(replace(asked.wish, **changes), (*asked.host_access, option))
+def _with_host_access(parsed: Asked, option: str, **changes: Any) -> Asked:
+    return Asked(replace(parsed.request, **changes), (*parsed.host_access, option))
 
 
-def _with(asked: Asked, **changes: Any) -> Asked:
-    return replace(asked, wish=replace(asked.wish, **changes))
+def _with(parsed: Asked, **changes: Any) -> Asked:
+    return replace(parsed, request=replace(parsed.request, **changes))
 
 
-def _nothing(asked: Asked, option: str, value: str) -> Asked:
-    return asked
+def _nothing(parsed: Asked, option: str, value: str) -> Asked:
+    return parsed
 
 
-def _volume(asked: Asked, option: str, value: str) -> Asked:
+def _volume(parsed: Asked, option: str, value: str) -> Asked:
     source, _, rest = value.partition(":")
     target, _, modes = rest.partition(":")
     words = set(filter(None, modes.split(",")))
     if words - {"ro", "rw", "z", "Z"}:
         raise _bad(option, value, "Write it as in '/data:/data:ro'.")
-    return _mounted(asked, option, value, source, target, "ro" in words)
+    return _mounted(parsed, option, value, source, target, "ro" in words)
 
 
-def _mount(asked: Asked, option: str, value: str) -> Asked:
+def _mount(parsed: Asked, option: str, value: str) -> Asked:
     fields = dict(part.partition("=")[::2] for part in value.split(","))
     source = fields.get("source") or fields.get("src") or ""
     target = fields.get("target") or fields.get("dst") or fields.get("destination") or ""
@@ -161,122 +161,124 @@ def _mount(asked: Asked, option: str, value: str) -> Asked:
     if fields.get("type") != "bind" or fields.keys() - known:
         raise _bad(option, value, "Write it as in 'type=bind,source=/data,target=/data,readonly'.")
     is_read_only = any(name in fields and fields[name] in ("", "true", "1") for name in ("readonly", "ro"))
-    return _mounted(asked, option, value, source, target, is_read_only)
+    return _mounted(parsed, option, value, source, target, is_read_only)
 
 
-def _mounted(asked: Asked, option: str, value: str, source: str, target: str, is_read_only: bool) -> Asked:
+def _mounted(parsed: Asked, option: str, value: str, source: str, target: str, is_read_only: bool) -> Asked:
     are_paths = all(path.startswith("/") and ".." not in path.split("/") for path in (source, target))
     if not are_paths or target.strip("/") == "" or not value.isprintable():
         raise _bad(option, value, "Give absolute paths of the machine and of the container, as in '/data:/data:ro'.")
     volume = VolumeWish(source, target, is_read_only)
-    return _reaching(asked, option, volumes=(*asked.wish.volumes, volume))
+    return _with_host_access(parsed, option, volumes=(*parsed.request.volumes, volume))
 
 
-def _variable(asked: Asked, option: str, value: str) -> Asked:
+def _variable(parsed: Asked, option: str, value: str) -> Asked:
     name, equals, text = value.partition("=")
     if not equals or not _VARIABLE.fullmatch(name):
         raise _bad(option, value, "Write it as NAME=VALUE: the machine's own variables are not the run's.")
-    return _with(asked, variables=(*asked.wish.variables, (name, text)))
+    return _with(parsed, variables=(*parsed.request.variables, (name, text)))
 
 
-def _shm_size(asked: Asked, option: str, value: str) -> Asked:
-    return _with(asked, shm_bytes=size_in_bytes(value, f"{option} of docker.arguments"))
+def _shm_size(parsed: Asked, option: str, value: str) -> Asked:
+    return _with(parsed, shm_bytes=size_in_bytes(value, f"{option} of docker.arguments"))
 
 
-def _cpus(asked: Asked, option: str, value: str) -> Asked:
+def _cpus(parsed: Asked, option: str, value: str) -> Asked:
     _matched(re.compile(r"[0-9]{1,4}(\.[0-9]{1,6})?"), option, value, "Give a number such as 1.5.")
     if not float(value) > 0:
         raise _bad(option, value, "Give a number above 0.")
-    return _with(asked, cpus=float(value))
+    return _with(parsed, cpus=float(value))
 
 
-def _gpus(asked: Asked, option: str, value: str) -> Asked:
-    """Which and how many, the target says: a container sees those that the run was given."""
+def _gpus(parsed: Asked, option: str, value: str) -> Asked:
+    """Only whether GPUs are wanted: the compute target decides which ones the run gets."""
     if value != "0":
         _matched(_GPUS, option, value, "Give 'all', a number or 'device=0,1'.")
-    return _with(asked, wants_gpus=value != "0")
+    return _with(parsed, wants_gpus=value != "0")
 
 
-def _memory(asked: Asked, option: str, value: str) -> Asked:
+def _memory(parsed: Asked, option: str, value: str) -> Asked:
     size = size_in_bytes(value, f"{option} of docker.arguments")
     if size < LEAST_MEMORY_BYTES:
         raise _bad(option, value, "Give at least 6m, or leave it out: engines start no container with less.")
-    return _with(asked, memory_bytes=size)
+    return _with(parsed, memory_bytes=size)
 
 
-def _runtime(asked: Asked, option: str, value: str) -> Asked:
+def _runtime(parsed: Asked, option: str, value: str) -> Asked:
     if value != "nvidia":
         raise _bad(option, value, "'nvidia' alone is known, which asks for the GPUs.")
-    return _with(asked, wants_gpus=True)
+    return _with(parsed, wants_gpus=True)
 
 
-def _ipc(asked: Asked, option: str, value: str) -> Asked:
+def _ipc(parsed: Asked, option: str, value: str) -> Asked:
     if value not in _IPC:
         raise _bad(option, value, f"Give one of {', '.join(sorted(_IPC))}.")
-    return _reaching(asked, f"{option}=host", ipc=value) if value == "host" else _with(asked, ipc=value)
+    return _with_host_access(parsed, f"{option}=host", ipc=value) if value == "host" else _with(parsed, ipc=value)
 
 
-def _network(asked: Asked, option: str, value: str) -> Asked:
+def _network(parsed: Asked, option: str, value: str) -> Asked:
     if value not in _NETWORKS:
         raise _bad(option, value, f"Give one of {', '.join(sorted(_NETWORKS))}.")
-    return _with(asked, network=value)
+    return _with(parsed, network=value)
 
 
-def _user(asked: Asked, option: str, value: str) -> Asked:
-    return _with(asked, user=_matched(_USER, option, value, "Give UID, UID:GID or a name.").group())
+def _user(parsed: Asked, option: str, value: str) -> Asked:
+    return _with(parsed, user=_matched(_USER, option, value, "Give UID, UID:GID or a name.").group())
 
 
-def _hostname(asked: Asked, option: str, value: str) -> Asked:
-    return _with(asked, hostname=_matched(_NAME, option, value, "Give a name of letters, digits, '-' and '.'.").group())
+def _hostname(parsed: Asked, option: str, value: str) -> Asked:
+    return _with(
+        parsed, hostname=_matched(_NAME, option, value, "Give a name of letters, digits, '-' and '.'.").group()
+    )
 
 
-def _privileged(asked: Asked, option: str, value: str) -> Asked:
+def _privileged(parsed: Asked, option: str, value: str) -> Asked:
     if value.lower() in ("false", "0"):
-        return asked
-    return _reaching(asked, option, is_privileged=True)
+        return parsed
+    return _with_host_access(parsed, option, is_privileged=True)
 
 
-def _ulimit(asked: Asked, option: str, value: str) -> Asked:
+def _ulimit(parsed: Asked, option: str, value: str) -> Asked:
     name, soft, hard = _matched(_LIMIT, option, value, "Write it as in 'memlock=-1' or 'nofile=1024:4096'.").groups()
     limit = (name, int(soft), int(soft if hard is None else hard))
-    return _with(asked, ulimits=(*asked.wish.ulimits, limit))
+    return _with(parsed, ulimits=(*parsed.request.ulimits, limit))
 
 
-def _added_capability(asked: Asked, option: str, value: str) -> Asked:
+def _added_capability(parsed: Asked, option: str, value: str) -> Asked:
     name = _matched(_CAPABILITY, option, value.upper(), "Give a capability such as SYS_PTRACE.").group()
-    return _reaching(asked, option, added_capabilities=(*asked.wish.added_capabilities, name))
+    return _with_host_access(parsed, option, added_capabilities=(*parsed.request.added_capabilities, name))
 
 
-def _dropped_capability(asked: Asked, option: str, value: str) -> Asked:
+def _dropped_capability(parsed: Asked, option: str, value: str) -> Asked:
     name = _matched(_CAPABILITY, option, value.upper(), "Give a capability such as NET_RAW.").group()
-    return _with(asked, dropped_capabilities=(*asked.wish.dropped_capabilities, name))
+    return _with(parsed, dropped_capabilities=(*parsed.request.dropped_capabilities, name))
 
 
-def _device(asked: Asked, option: str, value: str) -> Asked:
+def _device(parsed: Asked, option: str, value: str) -> Asked:
     if not value.startswith("/dev/") or ".." in value or not value.isprintable():
         raise _bad(option, value, "Give a device's path, as in '/dev/fuse'.")
-    return _reaching(asked, option, devices=(*asked.wish.devices, value))
+    return _with_host_access(parsed, option, devices=(*parsed.request.devices, value))
 
 
-def _host(asked: Asked, option: str, value: str) -> Asked:
+def _host(parsed: Asked, option: str, value: str) -> Asked:
     name, _, address = value.partition(":")
     if not _NAME.fullmatch(name) or not re.fullmatch(r"[0-9a-fA-F.:]{2,39}|host-gateway", address):
         raise _bad(option, value, "Write it as NAME:ADDRESS.")
-    return _with(asked, hosts=(*asked.wish.hosts, (name, address)))
+    return _with(parsed, hosts=(*parsed.request.hosts, (name, address)))
 
 
-def _security(asked: Asked, option: str, value: str) -> Asked:
-    security = (*asked.wish.security, value)
+def _security(parsed: Asked, option: str, value: str) -> Asked:
+    security = (*parsed.request.security, value)
     if value in ("no-new-privileges", "no-new-privileges:true", "no-new-privileges=true"):
-        return _with(asked, security=security)
+        return _with(parsed, security=security)
     if not re.fullmatch(r"(seccomp|apparmor)[=:]unconfined|label[=:]disable", value):
         raise _bad(option, value, "Give no-new-privileges, seccomp=unconfined, apparmor=unconfined or label=disable.")
-    return _reaching(asked, f"{option}={value}", security=security)
+    return _with_host_access(parsed, f"{option}={value}", security=security)
 
 
-def _sysctl(asked: Asked, option: str, value: str) -> Asked:
+def _sysctl(parsed: Asked, option: str, value: str) -> Asked:
     name, text = _matched(_SYSCTL, option, value, "Write it as NAME=VALUE.").groups()
-    return _with(asked, sysctls=(*asked.wish.sysctls, (name, text)))
+    return _with(parsed, sysctls=(*parsed.request.sysctls, (name, text)))
 
 
 Option = Callable[[Asked, str, str], Asked]

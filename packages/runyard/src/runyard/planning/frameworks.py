@@ -3,7 +3,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from runyard.errors import InvalidArgument
@@ -15,26 +15,27 @@ SHAPE = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,2}")
 
 @dataclass(frozen=True)
 class Recipe:
-    """What one release of a framework needs to run today; `frameworks.json` is the table behind it."""
+    """What one release of a framework needs to run today, from the table `frameworks.json`."""
 
     framework: str
     release: str
     pythons: tuple[str, ...]
-    """Minor versions it runs on, best first."""
+    """Minor versions of Python that it runs on, best first."""
     packages: tuple[str, ...]
-    """Requirements in the order of importance; the framework itself comes first."""
+    """Requirements; the framework itself comes first."""
     replaced_by: frozenset[str]
-    """Names that stand for the framework: a user's package of that name replaces it."""
+    """Package names of the framework: a user's package of such a name replaces it."""
     constraints: tuple[str, ...] = ()
     mpi_packages: tuple[str, ...] = ()
     mpi_builds: tuple[str, ...] = ()
-    """What is compiled against MPI for it."""
+    """Packages that are compiled against MPI for it."""
     library_links: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def recipe(framework: str, version: str, *, gpu: bool, argument: str = "framework_version") -> Recipe:
-    """The recipe for a user's `argument`, an estimator's unless told; InvalidArgument names what is accepted."""
+    """The recipe of a framework version. Raises InvalidArgument, naming the user's `argument` and the accepted
+    versions."""
     table = _framework(framework)
     release, notes = _release(framework, version, argument)
     rule = _rule(table, release)
@@ -54,9 +55,11 @@ def recipe(framework: str, version: str, *, gpu: bool, argument: str = "framewor
 
 
 def recipe_of(requirement: str) -> Recipe | None:
-    """The recipe of a framework's package with an exact version or an upper bound, such as 'torch==1.4.0' or
-    'scikit-learn<0.23', of which the newest release within is meant; None for any other requirement. A framework
-    that has come to its end needs no version: its last release is meant."""
+    """The recipe of a requirement such as 'torch==1.4.0' or 'scikit-learn<0.23'; None for other requirements.
+
+    An upper bound means the newest release below it. A framework that is no longer developed needs no version: its
+    last release is meant.
+    """
     found = BOUNDED.search(requirement)
     framework = _framework_of(requirement)
     if framework is None or (found is None and not _framework(framework).get("has_ended")):
@@ -73,8 +76,10 @@ def recipe_of(requirement: str) -> Recipe | None:
 
 
 def last_recipe_on(python: str, requirement: str) -> Recipe | None:
-    """The recipe of the newest release for a Python that the framework has left behind; None where it has not, and for
-    any other requirement. An index gives that release to whoever asks for none."""
+    """The recipe of the last release for a Python that the framework no longer supports; else None.
+
+    An index gives that release to a requirement without a version.
+    """
     framework = None if "@" in requirement else _framework_of(requirement)
     if framework is None:
         return None
@@ -95,17 +100,17 @@ def _framework_of(requirement: str) -> str | None:
 
 
 def accepted_series(framework: str) -> list[str]:
-    """The minor series that the table lists, oldest first; newer minors of the last major are tried too."""
+    """Minor series in the table, oldest first; newer minors of the last major version are accepted too."""
     return list(dict.fromkeys(f"{n[0]}.{n[1]}" for n in map(_numbers, _releases(framework))))
 
 
 def newest_release(framework: str) -> str:
-    """The newest that the table lists."""
+    """The newest release in the table."""
     return _releases(framework)[-1]
 
 
 def package_names(framework: str) -> frozenset[str]:
-    """The names under which the index has it."""
+    """Names of the framework's packages on PyPI."""
     table = _framework(framework)
     return frozenset({table["package"], *table["aliases"]})
 
@@ -131,7 +136,7 @@ def _release(framework: str, version: str, argument: str) -> tuple[str, tuple[st
 
 
 def _newer_minor(framework: str, version: str, argument: str) -> str:
-    """A minor released after the table was made: the index decides whether it exists."""
+    """Accept a minor release that is newer than the table; the index decides whether it exists."""
     wanted, newest = _numbers(version), _numbers(_releases(framework)[-1])
     if len(wanted) < 2 or wanted[0] != newest[0] or wanted[:2] < newest[:2]:
         raise _unknown(framework, version, argument)
@@ -160,7 +165,7 @@ def _framework(name: str) -> Mapping[str, Any]:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    text = files("runyard.planning").joinpath("frameworks.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("frameworks.json").read_text(encoding="utf-8")
     table: Mapping[str, Any] = json.loads(text)
     return table
 

@@ -1,5 +1,3 @@
-"""How an attempt of several processes ended, told as one process's end is: which rank, where, how, its last lines."""
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -8,19 +6,19 @@ from runyard.model.parts import Part
 from runyard.planning.gathering import Decision
 
 
-def end_report(decision: Decision, parts: Sequence[Part], names: Sequence[str]) -> NodeReport:
-    """The one `ended` report of the whole attempt. `names` are those of its nodes; all parts have ended."""
+def end_report(decision: Decision, tasks: Sequence[Part], names: Sequence[str]) -> NodeReport:
+    """One `ended` report for the whole attempt, once all tasks have ended. `names`: those of its nodes."""
     report = NodeReport(
         "ended",
         outcome=decision.outcome or "",
         exit_code=0 if decision.outcome == "completed" else None,
-        warnings=tuple(dict.fromkeys(text for part in parts for text in part.told.warnings)),
-        undelivered=sum(part.told.undelivered or 0 for part in parts),
-        outputs=_outputs(parts),
+        warnings=tuple(dict.fromkeys(text for task in tasks for text in task.report.warnings)),
+        undelivered=sum(task.report.undelivered or 0 for task in tasks),
+        outputs=_outputs(tasks),
     )
     if decision.cause is None:
         return report
-    cause = _with_last_lines(decision.cause.told, (part.told for part in parts))
+    cause = _with_last_lines(decision.cause.report, (task.report for task in tasks))
     return replace(
         report,
         exit_code=cause.exit_code,
@@ -30,41 +28,41 @@ def end_report(decision: Decision, parts: Sequence[Part], names: Sequence[str]) 
         rank=cause.rank,
         tail=cause.tail or "",
         is_lost=cause.is_lost,
-        error=_error(cause, _node(_node_of(decision.cause), parts, names)),
+        error=_error(cause, _node(_node_of(decision.cause), tasks, names)),
     )
 
 
 def end_of_one_node(report: NodeReport, name: str) -> NodeReport:
-    """The `ended` report of an attempt that has several processes on one node, with the rank that failed named."""
+    """`ended` report of an attempt with several processes on one node, with the failed rank in its message."""
     if report.outcome != "failed" or report.error is None:
         return report
-    told = _with_last_lines(report, [report])
-    return replace(told, error=_error(told, f"node {name}"))
+    report = _with_last_lines(report, [report])
+    return replace(report, error=_error(report, f"node {name}"))
 
 
 def said_while_stopping(cause: Part, names: Sequence[str]) -> str:
-    """For those who look at the run while the parts that are left are being stopped."""
-    where, told = f"node {_name(_node_of(cause), names)}", cause.told
-    if told.is_lost:
+    """Message of the run while the remaining tasks are being stopped."""
+    where, report = f"node {_name(_node_of(cause), names)}", cause.report
+    if report.is_lost:
         who = f"N{where[1:]} was lost"
-    elif _has_ended_process(told) and told.rank is not None:
-        who = f"Rank {told.rank} on {where} failed"
+    elif _has_ended_process(report) and report.rank is not None:
+        who = f"Rank {report.rank} on {where} failed"
     else:
         who = f"N{where[1:]} failed"
     return f"{who}; stopping the others."
 
 
-def _outputs(parts: Sequence[Part]) -> dict[str, int]:
-    """How many files each output had when its last node looked."""
+def _outputs(tasks: Sequence[Part]) -> dict[str, int]:
+    """Number of files of each output: the largest that a node reported."""
     seen: dict[str, int] = {}
-    for part in parts:
-        for name, files in part.told.outputs.items():
+    for task in tasks:
+        for name, files in task.report.outputs.items():
             seen[name] = max(seen.get(name, 0), files)
     return seen
 
 
 def _with_last_lines(cause: NodeReport, reports: Iterable[NodeReport]) -> NodeReport:
-    """A launcher knows which rank failed; that rank's node knows what it wrote last."""
+    """Add the last lines of the failed rank: the launcher knows the rank, but its node has the lines."""
     if cause.tail:
         return cause
     rank = str(cause.rank)
@@ -75,43 +73,43 @@ def _with_last_lines(cause: NodeReport, reports: Iterable[NodeReport]) -> NodeRe
     return replace(cause, tail=kept.tail or cause.tail, error=error)
 
 
-def _error(told: NodeReport, where: str) -> ReportedError:
-    error = told.error or ReportedError()
-    return replace(error, message=_message(told, error.message.rstrip("."), where))
+def _error(report: NodeReport, where: str) -> ReportedError:
+    error = report.error or ReportedError()
+    return replace(error, message=_message(report, error.message.rstrip("."), where))
 
 
-def _message(told: NodeReport, said: str, where: str) -> str:
-    if told.outcome == "canceled":
-        return f"{said}."
-    if told.why is not None:
-        return ": ".join(filter(None, (f"N{where[1:]} was lost", told.why.rstrip(".")))) + "."
-    log = f"its log is {told.log}" if told.log else ""
-    end = "" if where in said and not _has_ended_process(told) else _end_of_rank(told, where)
-    return "; ".join(filter(None, (said, end, log))) + "."
+def _message(report: NodeReport, text: str, where: str) -> str:
+    if report.outcome == "canceled":
+        return f"{text}."
+    if report.why is not None:
+        return ": ".join(filter(None, (f"N{where[1:]} was lost", report.why.rstrip(".")))) + "."
+    log = f"its log is {report.log}" if report.log else ""
+    end = "" if where in text and not _has_ended_process(report) else _end_of_rank(report, where)
+    return "; ".join(filter(None, (text, end, log))) + "."
 
 
-def _end_of_rank(told: NodeReport, where: str) -> str:
-    if not _has_ended_process(told):
+def _end_of_rank(report: NodeReport, where: str) -> str:
+    if not _has_ended_process(report):
         return f"on {where}"
-    who = "a process" if told.rank is None else f"rank {told.rank}"
-    how = f"exited with code {told.exit_code}" if told.signal is None else f"was killed by signal {told.signal}"
+    who = "a process" if report.rank is None else f"rank {report.rank}"
+    how = f"exited with code {report.exit_code}" if report.signal is None else f"was killed by signal {report.signal}"
     return f"{who} on {where} {how}"
 
 
-def _has_ended_process(told: NodeReport) -> bool:
-    """Else something went wrong before one was started, or beside all of them."""
-    return told.signal is not None or bool(told.exit_code)
+def _has_ended_process(report: NodeReport) -> bool:
+    """False if the failure came before the start of a process, or from outside."""
+    return report.signal is not None or bool(report.exit_code)
 
 
 def _node_of(cause: Part) -> int:
-    """Where the failure was: a launcher answers for ranks on other nodes."""
-    return cause.node if cause.told.failed_node is None else cause.told.failed_node
+    """Node of the failure: a launcher reports for ranks on other nodes."""
+    return cause.node if cause.report.failed_node is None else cause.report.failed_node
 
 
 def _name(node: int, names: Sequence[str]) -> str:
     return names[node] if 0 <= node < len(names) else str(node)
 
 
-def _node(node: int, parts: Sequence[Part], names: Sequence[str]) -> str:
-    address = next((part.told.address for part in parts if part.node == node), "")
+def _node(node: int, tasks: Sequence[Part], names: Sequence[str]) -> str:
+    address = next((task.report.address for task in tasks if task.node == node), "")
     return f"node {_name(node, names)} ({address})" if address else f"node {_name(node, names)}"

@@ -5,7 +5,7 @@ from runyard.core.definitions.run import Estimator, RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.planning.vm_sizes import node_resources
 
-# The newest compute capability that the public builds up to (and with) a version have kernels for.
+# Newest compute capability that the public builds have kernels for, up to and including a version.
 # A GPU of the same major number and a higher minor runs them too; one of a higher major does not.
 _NEWEST: Mapping[str, tuple[tuple[tuple[int, int], tuple[int, int]], ...]] = {
     "TensorFlow": (((1, 12), (7, 0)), ((2, 3), (7, 5)), ((2, 10), (8, 6)), ((2, 17), (9, 0)), ((2, 99), (12, 0))),
@@ -16,7 +16,7 @@ _NEWEST: Mapping[str, tuple[tuple[tuple[int, int], tuple[int, int]], ...]] = {
 
 @dataclass(frozen=True)
 class Gpu:
-    """`index` is what CUDA_VISIBLE_DEVICES takes."""
+    """A GPU of this machine. `index` is its value in CUDA_VISIBLE_DEVICES."""
 
     index: str
     name: str
@@ -26,7 +26,8 @@ class Gpu:
 
 @dataclass(frozen=True)
 class GpuShare:
-    """The GPUs of each node of a gang; none for all when it runs on the CPU, and `notice` says why if asked for."""
+    """GPUs of each node of an allocation. All are empty if the run takes the CPU; `notice` says why, if GPUs were asked
+    for."""
 
     per_node: tuple[tuple[str, ...], ...]
     notice: str = ""
@@ -39,9 +40,9 @@ class GpuShare:
 def share_gpus(
     definition: RunDefinition, gpus: Sequence[Gpu], *, slots: Sequence[int], most_slots: int, vm_size: str = ""
 ) -> GpuShare:
-    """Give each node of a gang its part of the machine's GPUs: all nodes get some, or none does.
+    """Share the machine's GPUs among the nodes of an allocation: all nodes get some, or none does.
 
-    `slots` are the numbers of the gang's nodes among the `most_slots` of its cluster, whose nodes have `vm_size`.
+    `slots`: numbers of its nodes among the `most_slots` of its cluster, whose nodes have `vm_size`.
     """
     estimator = definition.runyard.estimator
     on_cpu = ((),) * len(slots)
@@ -59,7 +60,7 @@ def share_gpus(
 
 
 def given_gpus(definition: RunDefinition, per_node: Sequence[Sequence[str]], vm_size: str = "") -> GpuShare:
-    """What a pool of nodes has given: all nodes of a gang have GPUs, or the whole run takes the CPU."""
+    """Use the GPUs that a pool gave to the nodes: all nodes have some, or the whole run takes the CPU."""
     estimator = definition.runyard.estimator
     on_cpu = ((),) * len(per_node)
     if estimator.use_gpu is False:
@@ -73,7 +74,7 @@ def given_gpus(definition: RunDefinition, per_node: Sequence[Sequence[str]], vm_
 
 
 def _asked_by(estimator: Estimator, vm_size: str) -> str:
-    """Which argument asks for a GPU; "" for none."""
+    """Argument that asks for a GPU; "" for none."""
     if estimator.use_gpu:
         return "use_gpu=True"
     try:

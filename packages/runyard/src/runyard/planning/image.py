@@ -1,4 +1,4 @@
-"""Which container image a definition chose, if any."""
+"""The container image that a definition chooses, and the registries that it needs."""
 
 import re
 
@@ -12,13 +12,13 @@ from runyard.model.images import DEFAULT_PLATFORM, ImageSpec
 LARGEST_DOCKERFILE_BYTES = 1024 * 1024
 DOCKER_HUB = "docker.io"
 HUB_ADDRESSES = frozenset({"", DOCKER_HUB, "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"})
-# Images that the original made its environments on. Here a virtual environment takes their place.
+# Default base images of Azure ML; we use a virtual environment instead.
 ORIGINALS_OWN = "mcr.microsoft.com/azureml/"
 
 FROM = re.compile(
     r"^[^\S\n]*+FROM\s++(?:--\S++\s++)*(?P<base>\S++)(?:\s++AS\s++(?P<stage>\S++))?", re.IGNORECASE | re.MULTILINE
 )
-"""The line of a Dockerfile that begins a stage."""
+"""FROM line of a Dockerfile."""
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{1,62}+(?<!-))?"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]{{2,39}}\]"
 _ADDRESS = re.compile(rf"(?:{_HOST})(?::[0-9]{{1,5}})?")
@@ -33,8 +33,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "x64": "amd64", "aarch64": "arm64"}
 
 
 def image_of(environment: EnvironmentDefinition) -> ImageSpec | None:
-    """The image that the user chose; None for none, and for one of the original's own. InvalidArgument names what of
-    it no container engine would take."""
+    """The image that the user chose; None for none, and for a default image of Azure ML. Raises InvalidArgument."""
     docker = environment.docker
     address = registry_address(docker.registry_address)
     dockerfile, context = _dockerfile(docker)
@@ -58,14 +57,14 @@ def image_of(environment: EnvironmentDefinition) -> ImageSpec | None:
 
 
 def wants_image(definition: RunDefinition) -> bool:
-    """Whether an image that was chosen is used: on every cluster, on this machine where docker is asked for, and where
-    nothing but the environment is built."""
+    """Whether the run uses the chosen image: on every cluster, on this machine if docker is enabled, and in builds of
+    an environment."""
     asked = definition.environment.docker.enabled or definition.docker.use_docker
     return definition.target != "local" or asked or definition.runyard.is_build
 
 
 def registries_of(image: ImageSpec) -> set[str]:
-    """The registries that building it may ask."""
+    """Registries that a build of the image may need."""
     named = {registry_of(found["base"]) for found in FROM.finditer(image.dockerfile)}
     return {image.registry, *named}
 
@@ -75,14 +74,14 @@ def is_originals_own(base: str, address: str) -> bool:
 
 
 def registry_of(reference: str) -> str:
-    """The address of the registry that a reference names, Docker Hub's where it names none."""
+    """Registry of an image reference; Docker Hub if it names none."""
     first, slash, _ = reference.partition("/")
     is_address = bool(slash) and ("." in first or ":" in first or first == "localhost")
     return registry_address(first) or DOCKER_HUB if is_address and _ADDRESS.fullmatch(first) else DOCKER_HUB
 
 
 def registry_address(given: str) -> str:
-    """HOST or HOST:PORT of what a user wrote, without a scheme; "" for Docker Hub. InvalidArgument where it is none."""
+    """HOST or HOST:PORT of a registry address; "" for Docker Hub. Raises InvalidArgument."""
     text = given.strip()
     bare = re.sub(r"^https?://", "", text).rstrip("/").removesuffix("/v1").removesuffix("/v2").lower()
     if bare in HUB_ADDRESSES:
@@ -96,7 +95,7 @@ def registry_address(given: str) -> str:
 
 
 def check_dockerfile(text: str) -> str:
-    """InvalidArgument for what cannot be a Dockerfile, named so."""
+    """The text, if it can be a Dockerfile. Raises InvalidArgument."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > LARGEST_DOCKERFILE_BYTES:
         raise InvalidArgument(
@@ -152,7 +151,7 @@ def _platform(docker: DockerSection) -> str:
 
 
 def _interpreter(python: PythonSection) -> str:
-    """Of an image that is used as it is: what the user says starts Python in it."""
+    """Interpreter path in an image with user-managed dependencies; else ''."""
     if not python.user_managed:
         return ""
     path = python.interpreter_path.strip() or "python"

@@ -1,4 +1,4 @@
-"""A run definition becomes a launch plan here: which processes on which nodes, with which variables."""
+"""Turns a run definition into a launch plan: which processes on which nodes, with which variables."""
 
 from collections.abc import Callable, Mapping
 
@@ -13,7 +13,8 @@ from runyard.planning.launch_parameter_server import parameter_server_layout
 from runyard.planning.launch_single import DRIVER_LOG, single_layout
 from runyard.planning.launch_torch import torch_layout
 from runyard.planning.resources import Resources
-from runyard.planning.variables import platform_variables, submitter_variables
+from runyard.planning.submitter_variables import submitter_variables
+from runyard.planning.variables import platform_variables
 
 __all__ = ["DRIVER_LOG", "Resources", "plan_preparation", "plan_run"]
 
@@ -26,41 +27,41 @@ _LAYOUTS: Mapping[Kind, Callable[[RunDefinition, Resources], tuple[NodePlan, ...
 }
 
 
-def plan_run(run: RunRecord, found: Resources) -> LaunchPlan:
-    """The plan that runs the script. InvalidArgument for a definition that no nodes could run."""
+def plan_run(run: RunRecord, resources: Resources) -> LaunchPlan:
+    """Plan that runs the script. Raises InvalidArgument for a definition that cannot be run."""
     layout = _LAYOUTS[kind_of(run.definition)]
     return LaunchPlan(
-        attempt_id=found.attempt_id,
+        attempt_id=resources.attempt_id,
         run_id=run.id,
         kind="run",
-        environment=found.environment,
-        nodes=layout(run.definition, found),
-        code=found.code,
-        data=found.data,
-        env={**submitter_variables(run.definition), **platform_variables(run, found.place)},
+        environment=resources.environment,
+        nodes=layout(run.definition, resources),
+        code=resources.code,
+        data=resources.data,
+        env={**submitter_variables(run.definition), **platform_variables(run, resources.context)},
         max_seconds=run.definition.max_run_seconds,
         cancel_grace_seconds=_grace(run.definition),
-        notices=tuple(filter(None, (found.gpus.notice,))),
-        token=found.node_token,
-        secret=found.secret,
-        shares_files=found.shares_files,
-        restores_outputs=found.restores_outputs,
-        container=container_wish(run.definition) if found.environment.image else ContainerWish(),
+        notices=tuple(filter(None, (resources.gpus.notice,))),
+        token=resources.node_token,
+        secret=resources.secret,
+        shares_files=resources.shares_files,
+        restores_outputs=resources.restores_outputs,
+        container=container_wish(run.definition) if resources.environment.image else ContainerWish(),
     )
 
 
-def plan_preparation(run: RunRecord, found: Resources) -> LaunchPlan:
-    """The plan that builds the run's environment and stops there."""
+def plan_preparation(run: RunRecord, resources: Resources) -> LaunchPlan:
+    """Plan that only builds the run's environment."""
     return LaunchPlan(
-        attempt_id=found.attempt_id,
+        attempt_id=resources.attempt_id,
         run_id=run.id,
         kind="prepare",
-        environment=found.environment,
-        nodes=(NodePlan(found.addresses[0] if found.addresses else "127.0.0.1", ()),),
+        environment=resources.environment,
+        nodes=(NodePlan(resources.addresses[0] if resources.addresses else "127.0.0.1", ()),),
         env=submitter_variables(run.definition),
         cancel_grace_seconds=_grace(run.definition),
-        token=found.node_token,
-        shares_files=found.shares_files,
+        token=resources.node_token,
+        shares_files=resources.shares_files,
     )
 
 

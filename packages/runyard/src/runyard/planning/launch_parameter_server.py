@@ -1,4 +1,4 @@
-"""TensorFlow's own distribution: workers and parameter servers that learn who they are from TF_CONFIG."""
+"""TensorFlow parameter servers: each process reads its role from TF_CONFIG."""
 
 import json
 import re
@@ -18,7 +18,7 @@ _PINNED = re.compile(r"(?i)tensorflow(?:[-_](?:cpu|gpu|intel))?\s*+(?:\[[^\]]*+\
 
 @dataclass(frozen=True)
 class _Task:
-    """`rank` counts workers first; `name` is that of its port and log, whether the worker is called chief or not."""
+    """One process. `rank` counts workers first; `name` is that of its port and log, also for the chief."""
 
     rank: int
     name: str
@@ -28,45 +28,45 @@ class _Task:
     role: str
 
 
-def parameter_server_layout(definition: RunDefinition, found: Resources) -> tuple[NodePlan, ...]:
-    """Worker i and parameter server i are on node i mod node_count."""
-    asked = distribution_of(definition)
-    tasks = _tasks(asked, _major_version(definition, found))
-    cluster = _cluster(tasks, found.addresses)
-    return tuple(_node(definition, found, tasks, cluster, node) for node in range(asked.node_count))
+def parameter_server_layout(definition: RunDefinition, resources: Resources) -> tuple[NodePlan, ...]:
+    """Node plans: worker i and parameter server i on node i mod node_count."""
+    distribution = distribution_of(definition)
+    tasks = _tasks(distribution, _major_version(definition, resources))
+    cluster = _cluster(tasks, resources.addresses)
+    return tuple(_node(definition, resources, tasks, cluster, node) for node in range(distribution.node_count))
 
 
-def _tasks(asked: Distribution, version: int | None) -> list[_Task]:
-    has_chief = _has_chief(asked, version)
-    # TensorFlow 2's coordinator is the chief alone: its workers serve it and never return. TensorFlow 1's all train.
-    follower = "server" if has_chief and asked.servers and version != 1 else "worker"
+def _tasks(distribution: Distribution, version: int | None) -> list[_Task]:
+    has_chief = _has_chief(distribution, version)
+    # In TensorFlow 2 the chief coordinates, and workers serve it and never return. In TensorFlow 1 all train.
+    follower = "server" if has_chief and distribution.servers and version != 1 else "worker"
     tasks = []
-    for i in range(asked.workers):
-        node, name = i % asked.node_count, f"worker-{i}"
+    for i in range(distribution.workers):
+        node, name = i % distribution.node_count, f"worker-{i}"
         if has_chief and i == 0:
             tasks.append(_Task(i, name, "chief", 0, node, "worker"))
         elif has_chief:
             tasks.append(_Task(i, name, "worker", i - 1, node, follower))
         else:
             tasks.append(_Task(i, name, "worker", i, node, "worker"))
-    for i in range(asked.servers):
-        tasks.append(_Task(asked.workers + i, f"ps-{i}", "ps", i, i % asked.node_count, "ps"))
+    for i in range(distribution.servers):
+        tasks.append(_Task(distribution.workers + i, f"ps-{i}", "ps", i, i % distribution.node_count, "ps"))
     return tasks
 
 
-def _has_chief(asked: Distribution, version: int | None) -> bool:
-    if asked.has_chief is not None:
-        return asked.has_chief
-    return version is not None and version >= 2 and asked.servers > 0
+def _has_chief(distribution: Distribution, version: int | None) -> bool:
+    if distribution.has_chief is not None:
+        return distribution.has_chief
+    return version is not None and version >= 2 and distribution.servers > 0
 
 
-def _major_version(definition: RunDefinition, found: Resources) -> int | None:
-    """TensorFlow's, as the estimator or else the environment names it; None where neither does."""
+def _major_version(definition: RunDefinition, resources: Resources) -> int | None:
+    """Major version of TensorFlow in the estimator or the environment; None if neither names it."""
     estimator = definition.runyard.estimator
     named = estimator.version.partition(".")[0]
     if estimator.framework in ("", "TensorFlow") and named.isdigit():
         return int(named)
-    pins = (_PINNED.match(line) for line in found.environment.requirements)
+    pins = (_PINNED.match(line) for line in resources.environment.requirements)
     return next((int(pin[1]) for pin in pins if pin), None)
 
 
@@ -79,20 +79,20 @@ def _cluster(tasks: Sequence[_Task], addresses: Sequence[str]) -> dict[str, list
 
 def _node(
     definition: RunDefinition,
-    found: Resources,
+    resources: Resources,
     tasks: Sequence[_Task],
     cluster: Mapping[str, Sequence[str]],
     node: int,
 ) -> NodePlan:
     here = [task for task in tasks if task.node == node]
-    gpus = found.gpus_of(node)
+    gpus = resources.gpus_of(node)
     processes = tuple(
         ProcessSpec(
             rank=task.rank,
             command=command_of(definition),
             env={
                 **definition.environment.variables,
-                **direct_variables(definition, found.addresses),
+                **direct_variables(definition, resources.addresses),
                 **gpu_variables(() if task.type == "ps" else gpus),
                 "TF_CONFIG": _tf_config(cluster, task),
             },
@@ -102,7 +102,7 @@ def _node(
         for task in here
     )
     wishes = tuple(PortWish(task.name, _FIRST_PORT + task.rank) for task in here)
-    return NodePlan(found.addresses[node], processes, gpus, found.name_of(node), wishes)
+    return NodePlan(resources.addresses[node], processes, gpus, resources.name_of(node), wishes)
 
 
 def _tf_config(cluster: Mapping[str, Sequence[str]], task: _Task) -> str:

@@ -7,17 +7,19 @@ from runyard.planning.variables import gpu_variables
 DRIVER_LOG = "azureml-logs/70_driver_log.txt"
 
 
-def single_layout(definition: RunDefinition, found: Resources) -> tuple[NodePlan, ...]:
-    """One process on one node."""
-    gpus = found.gpus_of(0)
+def single_layout(definition: RunDefinition, resources: Resources) -> tuple[NodePlan, ...]:
+    """Node plan of one process on one node."""
+    gpus = resources.gpus_of(0)
     variables = {**definition.environment.variables, **gpu_variables(gpus)}
     process = ProcessSpec(rank=0, command=command_of(definition), env=variables, log=DRIVER_LOG)
-    return (NodePlan(found.addresses[0], (process,), gpus, found.name_of(0)),)
+    return (NodePlan(resources.addresses[0], (process,), gpus, resources.name_of(0)),)
 
 
 def command_of(definition: RunDefinition) -> tuple[str, ...]:
-    """The script with its arguments; or `command`, which is a shell's line by its own definition. InvalidArgument for
-    a run that has neither."""
+    """Command line of the run: `command` by a shell, or the script with its arguments.
+
+    Raises InvalidArgument for a run with neither.
+    """
     if definition.command:
         return ("/bin/sh", "-c", definition.command)
     if not definition.script:

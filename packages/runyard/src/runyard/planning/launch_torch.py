@@ -1,4 +1,4 @@
-"""torch.distributed: equal processes that find one another at the address and port of rank 0."""
+"""torch.distributed: equal processes that meet at the address and port of rank 0."""
 
 from runyard.core.definitions.run import RunDefinition
 from runyard.model.plan import NodePlan, PortWish, ProcessSpec
@@ -10,33 +10,33 @@ from runyard.planning.variables import direct_variables, gpu_variables, loopback
 MASTER_PORT = 6105
 
 
-def torch_layout(definition: RunDefinition, found: Resources) -> tuple[NodePlan, ...]:
-    """As many processes as process_count says; else one for each GPU of a node, and one on a node without any.
+def torch_layout(definition: RunDefinition, resources: Resources) -> tuple[NodePlan, ...]:
+    """Node plans with process_count processes; without it, one for each GPU of a node, and one on a node without GPUs.
 
-    A `command` without process_count is started once a node: it is a launcher of its own, such as torchrun.
+    A `command` without process_count is started once for each node: it is a launcher itself, such as torchrun.
     """
-    counts = _counts(distribution_of(definition), definition, found)
-    return tuple(_node(definition, found, counts, node) for node in range(len(counts)))
+    counts = _counts(distribution_of(definition), definition, resources)
+    return tuple(_node(definition, resources, counts, node) for node in range(len(counts)))
 
 
-def _counts(asked: Distribution, definition: RunDefinition, found: Resources) -> list[int]:
-    nodes = range(asked.node_count)
-    if asked.process_count is not None:
-        each, rest = divmod(asked.process_count, asked.node_count)
+def _counts(distribution: Distribution, definition: RunDefinition, resources: Resources) -> list[int]:
+    nodes = range(distribution.node_count)
+    if distribution.process_count is not None:
+        each, rest = divmod(distribution.process_count, distribution.node_count)
         return [each + (node < rest) for node in nodes]
     if definition.command:
         return [1 for _ in nodes]
-    return [max(1, len(found.gpus_of(node))) for node in nodes]
+    return [max(1, len(resources.gpus_of(node))) for node in nodes]
 
 
-def _node(definition: RunDefinition, found: Resources, counts: list[int], node: int) -> NodePlan:
-    gpus = found.gpus_of(node)
+def _node(definition: RunDefinition, resources: Resources, counts: list[int], node: int) -> NodePlan:
+    gpus = resources.gpus_of(node)
     shared = {
         **definition.environment.variables,
-        **direct_variables(definition, found.addresses),
+        **direct_variables(definition, resources.addresses),
         **gpu_variables(gpus),
-        **loopback_variables(found.addresses),
-        **_world(found, counts, node),
+        **loopback_variables(resources.addresses),
+        **_world(resources, counts, node),
     }
     first, world = sum(counts[:node]), sum(counts)
     processes = tuple(
@@ -54,17 +54,17 @@ def _node(definition: RunDefinition, found: Resources, counts: list[int], node: 
         for local in range(counts[node])
     )
     ports = (PortWish("master", MASTER_PORT),) if node == 0 else ()
-    return NodePlan(found.addresses[node], processes, gpus, found.name_of(node), ports)
+    return NodePlan(resources.addresses[node], processes, gpus, resources.name_of(node), ports)
 
 
-def _world(found: Resources, counts: list[int], node: int) -> dict[str, str]:
-    master = found.addresses[0]
+def _world(resources: Resources, counts: list[int], node: int) -> dict[str, str]:
+    master = resources.addresses[0]
     return {
         "MASTER_ADDR": master,
         "MASTER_PORT": "<port:0:master>",
         "WORLD_SIZE": str(sum(counts)),
         "NODE_RANK": str(node),
         "LOCAL_WORLD_SIZE": str(counts[node]),
-        # Once the address of a shared file; nodes share none here, and torch takes this one as well.
+        # In Azure ML the address of a shared file. Our nodes share none, and torch takes this too.
         "AZ_BATCHAI_PYTORCH_INIT_METHOD": f"tcp://{master}:<port:0:master>",
     }

@@ -12,24 +12,25 @@ MINOR = re.compile(r"3\.[0-9]{1,2}")
 
 @dataclass(frozen=True)
 class Origin:
-    """The Python and the packages that a model was made with, as far as they are known."""
+    """Python version and package versions that a model was made with, as far as known."""
 
     python: str = ""
-    """A minor version such as "3.7"; "" when it is not known."""
+    """Minor version such as "3.7"; "" if unknown."""
     packages: Mapping[str, str] = field(default_factory=dict)
-    """Versions by normal name."""
+    """Version by normalized package name."""
     said: str = ""
-    """Where this is known from, to go behind "as in"."""
+    """Where this is known from; completes "as in ..." in messages."""
 
     @classmethod
     def of_lock(cls, python: str, lock: str, run_id: str) -> "Origin":
-        """Of the run that made the model; `lock` has a 'name==version' a line, and what else pip writes."""
+        """Packages of the run that made the model. `lock` has lines 'name==version', among others that pip writes."""
         found = (PINNED.match(line) for line in lock.splitlines())
         return cls(_minor(python), {normal(f[1]): f[2] for f in found if f}, f"run {run_id}")
 
     @classmethod
     def of_client(cls, facts: Mapping[str, Any] | None) -> "Origin":
-        """Of whoever registered the model: {"python": "3.11", "packages": {...}}. What is nonsense is left out."""
+        """Packages of the client that registered the model: {"python": "3.11", "packages": {...}}. Invalid values are
+        ignored."""
         facts = facts if isinstance(facts, Mapping) else {}
         packages = facts.get("packages")
         lines = (f"{name}=={version}" for name, version in (packages if isinstance(packages, Mapping) else {}).items())
@@ -38,7 +39,7 @@ class Origin:
         return cls(_minor(str(facts.get("python") or "")), {normal(f[1]): f[2] for f in found if f}, said)
 
     def release_of(self, names: Iterable[str]) -> str:
-        """The release of the first of these packages that is there, without what a local or test build adds; or ''."""
+        """Release of the first of these packages that is known, without suffixes of local or test builds; or ''."""
         version = next((self.packages[normal(name)] for name in names if normal(name) in self.packages), "")
         found = RELEASE.match(version)
         return found[0] if found else ""

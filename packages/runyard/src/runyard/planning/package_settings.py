@@ -1,4 +1,4 @@
-"""A workspace's package settings as users write them: checked field by field, and shown without passwords."""
+"""Package settings of a workspace: checks of changes, display without passwords, JSON."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,8 +19,8 @@ _CHANNEL = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
 
 
 def changed_settings(settings: PackageSettings, changes: PackageSettingsChange) -> PackageSettings:
-    """Replace what is given. An address that comes as it was shown, with its password hidden, stays
-    as it is. InvalidArgument names the field and what would be right."""
+    """Apply changes. An address with a redacted password, as it was shown, keeps its password. Raises
+    InvalidArgument."""
     changed: dict[str, Any] = {name: getattr(PackageSettings(), name) for name in changes.reset}
     for setting in fields(PackageSettings):
         name, value = setting.name, getattr(changes, setting.name)
@@ -31,7 +31,7 @@ def changed_settings(settings: PackageSettings, changes: PackageSettingsChange) 
 
 
 def shown_settings(settings: PackageSettings) -> PackageSettings:
-    """Passwords in addresses as ****."""
+    """The settings with passwords redacted."""
     return replace(
         settings,
         index_url=hidden(settings.index_url),
@@ -46,12 +46,12 @@ def settings_to_json(settings: PackageSettings) -> Json:
 
 
 def settings_from_json(body: JsonObject) -> PackageSettings:
-    """Fields that this version does not know are left out."""
+    """Unknown fields are ignored."""
     return from_json(PackageSettings, body, "Package settings")
 
 
 def _with_passwords(given: Any, shown: Any, kept: Any) -> Any:
-    """What was shown means what it stands for."""
+    """Replace redacted values by the stored ones."""
     if isinstance(given, tuple):
         known = dict(zip(shown, kept, strict=True))
         given = tuple(known.get(one, one) for one in given)
@@ -75,7 +75,7 @@ def _address(name: str, value: str) -> str:
     return text
 
 
-def _place(name: str, value: str) -> str:
+def _folder_or_address(name: str, value: str) -> str:
     text = _text(name, value)
     return text if text.startswith("/") else _address(name, text)
 
@@ -116,19 +116,19 @@ def _channels(name: str, value: Mapping[str, str]) -> dict[str, str]:
     for channel in value:
         if not _CHANNEL.fullmatch(channel):
             raise _wrong(name, channel, "a channel's name such as conda-forge")
-    return {channel: _place(name, address) for channel, address in value.items()}
+    return {channel: _folder_or_address(name, address) for channel, address in value.items()}
 
 
-def _wrong(name: str, value: Any, right: str) -> InvalidArgument:
-    return InvalidArgument(f"{name} is {ascii(value)[:80]}.", hint=f"Give {right}.")
+def _wrong(name: str, value: Any, expected: str) -> InvalidArgument:
+    return InvalidArgument(f"{name} is {ascii(value)[:80]}.", hint=f"Give {expected}.")
 
 
 _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "index_url": _address,
     "extra_index_urls": _list_of(_address),
-    "find_links": _list_of(_place),
+    "find_links": _list_of(_folder_or_address),
     "trusted_hosts": _list_of(_host),
     "ca_bundle": _bundle,
     "conda_channels": _channels,
 }
-"""Checks of settings whose values can be wrong though their types are right."""
+"""Checks of values beyond their types."""

@@ -1,4 +1,4 @@
-"""From the names users write (conda's, azureml's) to requirements of the Python package index."""
+"""Package lists of users (pip, conda, azureml), translated to requirements of the Python package index."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from runyard.planning.conda_lines import CondaLine, check_channels, parse_conda_
 from runyard.planning.conda_names import BOUND_TO_MPI, has_no_twin, is_unneeded, twin_of
 
 AZUREML = re.compile(r"(azureml|azure-ml)(-[a-z0-9-]+)?")
-# What these packages brought along for scripts, by extra; "" is what came without any.
+# Dependencies of these packages that scripts rely on, by extra; "" is without an extra.
 AZUREML_BRINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "azureml-dataprep": {"pandas": ("pandas", "pyarrow"), "fuse": (), "parquet": ("pyarrow",)},
     "azureml-dataset-runtime": {
@@ -26,9 +26,9 @@ AZUREML_BRINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "azureml-opendatasets": {"": ("pandas", "pyarrow")},
 }
 LONGEST_LINE = 16_384
-"""Characters of a requirement; hashes of all files of a large package take several thousand."""
-# Every repeat of a character is possessive: text can be read in one way only, and refusing it takes no longer than
-# reading it. Repeats of groups are not: Python before 3.11.5 matches those wrongly.
+"""Characters of a requirement; the hashes of a large package take several thousand."""
+# Repeats of characters are possessive, so that a mismatch never backtracks. Repeats of groups are not: Python before
+# 3.11.5 matches those wrongly.
 NAME = re.compile(r"\s*+([A-Za-z0-9]++(?:[._-]++[A-Za-z0-9]++)*)\s*+(?:\[([^\]]*+)\])?")
 VERSIONS = r"\s*+\(?+\s*+(?:(?:===|==|!=|<=|>=|~=|<|>)\s*+[A-Za-z0-9._+!*-]++\s*+,?+\s*+)*\)?+"
 ADDRESS = r"[A-Za-z0-9+.-]++:[^\s;'\"`$\\]++"
@@ -56,24 +56,24 @@ KEPT_OPTIONS = (
 
 @dataclass
 class Wishes:
-    """What a user's lists ask for, gathered in order; `python` is the wished version or ''."""
+    """Packages that a user's lists ask for, in order; `python` is the version asked for or ''."""
 
     requirements: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     python: str = ""
     conda: list[str] = field(default_factory=list)
-    """The lines of the conda lists that conda would install, as they were written."""
-    twins: set[str] = field(default_factory=set)
-    """Names of the requirements that stand for them."""
+    """Lines of the conda lists that conda would install, as written."""
+    conda_replacements: set[str] = field(default_factory=set)
+    """Names of the PyPI requirements that replace them."""
     mappings: list[str] = field(default_factory=list)
-    """What is said of each of them where they come from the index; in `notes` too."""
+    """Notes about each replacement; also in `notes`."""
 
     def names(self) -> set[str]:
         return {requirement_name(line) for line in self.requirements} - {""}
 
 
 def requirement_name(line: str) -> str:
-    """The package's name in its normal form; '' for an option line."""
+    """Normalized name of the package; '' for an option line."""
     found = None if line.lstrip().startswith("-") else NAME.match(line)
     return normal(found.group(1)) if found else ""
 
@@ -94,7 +94,7 @@ def has_version(line: str) -> bool:
     return bool(re.search(r"[=<>~!@]", line.split(";")[0]))
 
 
-def add_pip(wishes: Wishes, lines: Iterable[str]) -> None:
+def add_pip(requested: Wishes, lines: Iterable[str]) -> None:
     for line in lines:
         check_length(line, "pip_packages")
         text = re.sub(r"(^|\s)#.*", "", line).strip()
@@ -105,83 +105,85 @@ def add_pip(wishes: Wishes, lines: Iterable[str]) -> None:
                 f"pip_packages holds {line!r}, which spans lines.", hint="Give one requirement an entry."
             )
         if text.startswith("-"):
-            _add_option(wishes, text)
+            _add_option(requested, text)
         elif not REQUIREMENT.fullmatch(text):
             raise InvalidArgument(
                 f"pip_packages holds {text!r}, which is not a requirement.", hint="Write it like 'numpy==1.16.6'."
             )
         elif AZUREML.fullmatch(requirement_name(text)):
-            _add_azureml(wishes, text)
+            _add_azureml(requested, text)
         else:
-            wishes.requirements.append(text)
-            wishes.twins.discard(requirement_name(text))
+            requested.requirements.append(text)
+            requested.conda_replacements.discard(requirement_name(text))
 
 
-def add_conda(wishes: Wishes, lines: Iterable[str]) -> None:
+def add_conda(requested: Wishes, lines: Iterable[str]) -> None:
     for line in lines:
         check_length(line, "conda_packages")
         package = parse_conda_line(line)
         if package.name == "python":
-            wishes.python = re.sub(r"^[=~<>! ]+", "", package.version.split(",")[0]).removesuffix(".*")
+            requested.python = re.sub(r"^[=~<>! ]+", "", package.version.split(",")[0]).removesuffix(".*")
         elif package.name in BRINGS_PYTHON and not package.version:
             continue
         elif AZUREML.fullmatch(package.name):
-            _add_azureml(wishes, package.name + package.version)
+            _add_azureml(requested, package.name + package.version)
         else:
-            _add_mapped(wishes, package)
+            _add_mapped(requested, package)
 
 
-def with_conda(spec: EnvironmentSpec, wishes: Wishes, channels: Sequence[str]) -> EnvironmentSpec:
-    """The spec that a machine with conda can have conda make. Which package stands for which on the index is said by
-    the builder then, and only where conda is not what installs them."""
+def with_conda(spec: EnvironmentSpec, requested: Wishes, channels: Sequence[str]) -> EnvironmentSpec:
+    """Add the conda part to a spec, for machines with conda. Notes about replacements are removed: the builder logs
+    them if conda does not install the packages."""
     checked = check_channels(channels)
-    if all(parse_conda_line(line).name in BRINGS_PYTHON for line in wishes.conda):
+    if all(parse_conda_line(line).name in BRINGS_PYTHON for line in requested.conda):
         return spec
-    rest = tuple(line for line in spec.requirements if requirement_name(line) not in wishes.twins)
+    rest = tuple(line for line in spec.requirements if requirement_name(line) not in requested.conda_replacements)
     return replace(
         spec,
-        conda=CondaSpec(tuple(wishes.conda), checked, rest),
-        notes=tuple(note for note in spec.notes if note not in wishes.mappings),
+        conda=CondaSpec(tuple(requested.conda), checked, rest),
+        notes=tuple(note for note in spec.notes if note not in requested.mappings),
     )
 
 
 def mapping_note(package: CondaLine) -> str:
-    """What becomes of a conda package where packages come from the index."""
+    """Log line about what replaces a conda package when packages come from PyPI."""
     if has_no_twin(package.name):
         return f"conda package '{package.text}' has no twin on the Python package index."
     if is_unneeded(package.name):
         return f"conda package '{package.text}' is left out: it is no Python package of the index, and none needs it."
-    twin = twin_of(package.name) + package.version
+    pypi = twin_of(package.name) + package.version
     one_only = ", the last of its alternatives: the index takes no others" if "|" in package.text else ""
-    return f"conda package '{package.text}' is installed from the Python package index as '{twin}'{one_only}."
+    return f"conda package '{package.text}' is installed from the Python package index as '{pypi}'{one_only}."
 
 
-def _add_mapped(wishes: Wishes, package: CondaLine) -> None:
+def _add_mapped(requested: Wishes, package: CondaLine) -> None:
     note = mapping_note(package)
-    wishes.notes.append(note)
+    requested.notes.append(note)
     is_for_conda = not BOUND_TO_MPI.fullmatch(package.name)
     if is_for_conda:
-        wishes.mappings.append(note)
-        wishes.conda.append(package.text)
+        requested.mappings.append(note)
+        requested.conda.append(package.text)
     if has_no_twin(package.name) or is_unneeded(package.name):
         return
-    twin = twin_of(package.name)
-    wishes.requirements.append(twin + package.version)
+    pypi = twin_of(package.name)
+    requested.requirements.append(pypi + package.version)
     if is_for_conda:
-        wishes.twins.add(normal(twin))
+        requested.conda_replacements.add(normal(pypi))
 
 
-def _add_azureml(wishes: Wishes, text: str) -> None:
+def _add_azureml(requested: Wishes, text: str) -> None:
     found = NAME.match(text)
     extras = [normal(extra) for extra in ((found and found.group(2)) or "").split(",") if extra.strip()]
-    brings = AZUREML_BRINGS.get(requirement_name(text), {})
-    brought = [package for extra in ["", *extras] for package in brings.get(extra, ())]
-    wishes.requirements.extend(package for package in dict.fromkeys(brought) if package not in wishes.names())
-    also = f"; it stands for {', '.join(dict.fromkeys(brought))}" if brought else ""
-    wishes.notes.append(f"'{text}' is satisfied by Runyard itself{also}.")
+    by_extra = AZUREML_BRINGS.get(requirement_name(text), {})
+    dependencies = [package for extra in ["", *extras] for package in by_extra.get(extra, ())]
+    requested.requirements.extend(
+        package for package in dict.fromkeys(dependencies) if package not in requested.names()
+    )
+    also = f"; it stands for {', '.join(dict.fromkeys(dependencies))}" if dependencies else ""
+    requested.notes.append(f"'{text}' is satisfied by Runyard itself{also}.")
 
 
-def _add_option(wishes: Wishes, text: str) -> None:
+def _add_option(requested: Wishes, text: str) -> None:
     option = re.split(r"[\s=]", text, maxsplit=1)[0]
     if option not in KEPT_OPTIONS:
         raise InvalidArgument(
@@ -193,4 +195,4 @@ def _add_option(wishes: Wishes, text: str) -> None:
             f"The pip requirements hold the line {text!r}, which is not an option with one value.",
             hint="Write it like '--extra-index-url https://host/simple', one a line.",
         )
-    wishes.requirements.append(text)
+    requested.requirements.append(text)

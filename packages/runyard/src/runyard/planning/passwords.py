@@ -1,5 +1,8 @@
-"""What of an address is a secret, wherever one is shown, kept or compared: user and password up to the last @ before
-the path, with a password or without; the values of parameters such as `token`; conda's /t/TOKEN."""
+"""Secrets in URLs, to be redacted before a text is shown or stored.
+
+A secret is the user and password in front of the last @ before the path, the value of a query parameter such as
+`token`, and the token of a conda URL (/t/TOKEN).
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,13 +19,13 @@ _PARAMETER = re.compile(
 _IN_PATH = re.compile(r"(?P<before>://[^\s/]++/t/)(?P<token>[^\s/]++)(?=/)")
 _ADDRESS = re.compile(r'(?P<host>[a-zA-Z][a-zA-Z0-9+.-]{0,30}+://[^\s/"<>]++)[^\s"<>]*+')
 _BEHIND = ";,'`)]}"
-"""What a line or a command may have behind an address."""
-# The user is the secret then: GitHub's and Gemfury's way.
+"""Characters that may follow a URL in a line or a command, and do not belong to it."""
+# GitHub and Gemfury take the token as the user name.
 _NO_PASSWORDS = ("", "x-oauth-basic")
 
 
 def hidden(text: str) -> str:
-    """The text with **** for every secret of the addresses in it."""
+    """The text with every secret of its URLs replaced by ****."""
     if "://" not in text:
         return text
     text = _LOGIN.sub(lambda found: f"{found['scheme']}://{_shown_login(found)}@", text)
@@ -35,19 +38,19 @@ def has_secret(text: str) -> bool:
 
 
 def without_logins(text: str) -> str:
-    """The text without the users and passwords of the addresses in it, and with **** for their other secrets."""
+    """The text with users and passwords removed from its URLs, and other secrets replaced by ****."""
     return hidden(_LOGIN.sub(lambda found: f"{found['scheme']}://", text))
 
 
 def shown(text: str, known: Iterable[str]) -> str:
-    """The text with the secrets back that are hidden in it, of the addresses in `known`."""
+    """Undo `redacted` for the URLs that occur in `known`."""
     for address in _with_secrets(known):
         text = text.replace(hidden(address), address)
     return text
 
 
 def private_addresses(value: Any) -> Iterator[str]:
-    """The addresses with a secret in the texts of a JSON value."""
+    """The URLs that contain a secret, in all strings of a JSON value."""
     if isinstance(value, str):
         found = (one[0].rstrip(_BEHIND) for one in _ADDRESS.finditer(value))
         yield from filter(has_secret, found)
@@ -57,8 +60,7 @@ def private_addresses(value: Any) -> Iterator[str]:
 
 
 def replace_addresses(value: Any, others: Mapping[str, str]) -> Any:
-    """The JSON value with others for those addresses in its texts that are in `others`. An address counts as a whole:
-    one that only begins as another does is left as it is."""
+    """Replace URLs in all strings of a JSON value. Only whole URLs match, not prefixes of longer ones."""
     return _mapped(value, lambda text: _ADDRESS.sub(lambda found: _other(found[0], others), text))
 
 
@@ -80,12 +82,12 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 def _shown_login(found: re.Match[str]) -> str:
     user, colon, password = found["login"].partition(":")
     if not colon and found["scheme"].endswith("ssh"):
-        return user  # who has a key beside
+        return user  # authenticated by a key; the user name is not secret
     return f"{user}:{STARS}" if user and password not in _NO_PASSWORDS else STARS
 
 
 def _with_secrets(lines: Iterable[str]) -> Iterator[str]:
-    """Whole first: tools write more behind an address, or leave something of its end out."""
+    """Whole URLs first, then their hosts: tools append to a URL or cut off its end."""
     found = [address for line in lines for address in _ADDRESS.finditer(line)]
     for address in (*(one[0] for one in found), *(one["host"] for one in found)):
         if has_secret(address):

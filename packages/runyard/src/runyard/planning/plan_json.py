@@ -1,4 +1,4 @@
-"""A launch plan as JSON and back: how a plan reaches its node."""
+"""Launch plans as JSON, as nodes receive them."""
 
 from collections.abc import Mapping
 
@@ -16,12 +16,12 @@ def plan_to_json(plan: LaunchPlan) -> Json:
 
 
 def plan_from_json(body: Json) -> LaunchPlan:
-    """Fields that this version does not know are ignored: the service may be newer than the node."""
+    """Parse a plan. Unknown fields are ignored: the service may be newer than the node."""
     return from_json(LaunchPlan, body, "The plan")
 
 
 def prepare_plan_reader() -> None:
-    """For a process that forks children which read plans."""
+    """Load the plan reader before forking children that read plans."""
     prepare_reader(LaunchPlan)
 
 
@@ -30,12 +30,12 @@ def environment_to_json(spec: EnvironmentSpec) -> Json:
 
 
 def environment_from_json(body: Mapping[str, object]) -> EnvironmentSpec:
-    """Fields that this version does not know are left out."""
+    """Parse an environment. Unknown fields are ignored."""
     return from_json(EnvironmentSpec, body, "environment")
 
 
 def with_addresses(spec: EnvironmentSpec, addresses: Mapping[str, str]) -> EnvironmentSpec:
-    """The spec with the addresses, which have passwords, in place of what stands for them."""
+    """Spec with the addresses, which contain passwords, in place of their placeholders."""
     if not addresses:
         return spec
     return environment_from_json(replace_addresses(environment_to_json(spec), addresses))

@@ -1,13 +1,11 @@
-"""Packages that were named in their day and cannot be installed, or be of use, on this machine."""
-
 import re
 
 from runyard.planning.frameworks import Recipe
 from runyard.planning.packages import NAME, Wishes, has_version, requirement_name
 
-# What the index keeps under these names only says which name is the right one.
+# On PyPI these names are placeholders that point to the right name.
 RIGHT_NAMES = {"sklearn": "scikit-learn", "skimage": "scikit-image", "pytorch": "torch", "pil": "pillow"}
-# CNTK's cannot be imported without the driver of a GPU.
+# The GPU package of CNTK cannot be imported without a GPU driver.
 WITHOUT_GPU = {"cntk-gpu": "cntk", "tensorflow-gpu": "tensorflow"}
 MPI4PY_BEFORE_OPEN_MPI_4 = re.compile(r"mpi4py *== *3\.0\.[0-2]")
 TENSORFLOW_RELEASE = re.compile(r"== *(\d+)\.(\d+)")
@@ -16,33 +14,33 @@ CUPY = re.compile(r"cupy(-cuda\w+)?")
 WITHOUT_OWN_VERSIONS = {"sklearn", "skimage", "pil"}
 
 
-def replace_dead_names(wishes: Wishes, *, gpu_present: bool) -> None:
-    """Put what can be installed in place of what cannot, with a note for each."""
+def replace_dead_names(requested: Wishes, *, gpu_present: bool) -> None:
+    """Replace packages that cannot be installed or used on this machine, with a note for each."""
     if not gpu_present:
-        _leave_out_cupy(wishes)
-    replaced = [_living(line, gpu_present) for line in wishes.requirements]
-    for line, instead in zip(wishes.requirements, replaced, strict=True):
-        if line != instead:
-            wishes.notes.append(f"'{line}' is installed as '{instead}'{_reason(line)}.")
-    wishes.requirements = replaced
+        _leave_out_cupy(requested)
+    replaced = [_replacement(line, gpu_present) for line in requested.requirements]
+    for line, new in zip(requested.requirements, replaced, strict=True):
+        if line != new:
+            requested.notes.append(f"'{line}' is installed as '{new}'{_reason(line)}.")
+    requested.requirements = replaced
 
 
-def _leave_out_cupy(wishes: Wishes) -> None:
-    """It cannot even be imported without a GPU, and its old releases need CUDA to be built."""
-    for line in [line for line in wishes.requirements if CUPY.fullmatch(requirement_name(line))]:
-        wishes.requirements.remove(line)
-        wishes.notes.append(f"'{line}' is left out: there is no GPU here.")
+def _leave_out_cupy(requested: Wishes) -> None:
+    """Leave out CuPy: it cannot be imported without a GPU, and old releases need CUDA to build."""
+    for line in [line for line in requested.requirements if CUPY.fullmatch(requirement_name(line))]:
+        requested.requirements.remove(line)
+        requested.notes.append(f"'{line}' is left out: there is no GPU here.")
 
 
-def pin_framework(wishes: Wishes, chosen: Recipe, *, by: str) -> None:
-    """Give the framework's package the version of the recipe where the user names it without one. `by` says why."""
-    for at, line in enumerate(wishes.requirements):
+def pin_framework(requested: Wishes, chosen: Recipe, *, by: str) -> None:
+    """Pin the framework's package to the recipe's version if the user names none. `by` is for the note."""
+    for at, line in enumerate(requested.requirements):
         if requirement_name(line) in chosen.replaced_by and not has_version(line):
-            wishes.requirements[at] = chosen.packages[0]
-            wishes.notes.append(f"{by} makes '{line}' of your environment '{chosen.packages[0]}'.")
+            requested.requirements[at] = chosen.packages[0]
+            requested.notes.append(f"{by} makes '{line}' of your environment '{chosen.packages[0]}'.")
 
 
-def _living(line: str, gpu_present: bool) -> str:
+def _replacement(line: str, gpu_present: bool) -> str:
     name = requirement_name(line)
     if name in RIGHT_NAMES:
         return RIGHT_NAMES[name] + ("" if name in WITHOUT_OWN_VERSIONS else _after_name(line))
@@ -58,7 +56,7 @@ def _living(line: str, gpu_present: bool) -> str:
 
 
 def _is_after_tensorflow_gpu(line: str) -> bool:
-    """Whether the release has no package of that name any more: CUDA's libraries are an extra of tensorflow then."""
+    """Whether the release has no tensorflow-gpu package; CUDA is an extra of tensorflow since then."""
     found = TENSORFLOW_RELEASE.search(line)
     return found is not None and (int(found.group(1)), int(found.group(2))) >= FIRST_WITH_CUDA_EXTRA
 

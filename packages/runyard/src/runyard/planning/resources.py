@@ -9,20 +9,20 @@ from runyard.planning.variables import Place
 
 @dataclass(frozen=True)
 class Resources:
-    """What has been found, resolved or handed out for one attempt of a run."""
+    """Everything resolved or allocated for one attempt of a run, that its plan needs."""
 
     attempt_id: AttemptId
-    place: Place
+    context: Place
     node_token: str
     environment: EnvironmentSpec
     addresses: tuple[str, ...] = ("127.0.0.1",)
     names: tuple[str, ...] = ()
-    """Of the nodes, in the order of their addresses; empty where they have none."""
+    """Names of the nodes, in the order of `addresses`; empty if they have none."""
     gpus: GpuShare = GpuShare(((),))  # noqa: RUF009  frozen
     code: tuple[FileEntry, ...] = ()
     data: tuple[DataItem, ...] = ()
     secret: str = ""
-    """What the nodes of an MPI run show one another."""
+    """Shared by the nodes of an MPI run, to authenticate one another."""
     shares_files: bool = True
     restores_outputs: bool = False
 

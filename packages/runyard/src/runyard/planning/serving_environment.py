@@ -1,4 +1,4 @@
-"""What the workers of a web service need: by the model's framework, or by the environment of its scoring script."""
+"""Environment of a web service's workers: from the model's framework, or from the scoring script's environment."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ class Served:
     recipe: str
     also: tuple[str, ...] = ()
     runs_foreign_code: bool = False
-    """Loading a model runs code of any package that was there when it was saved."""
+    """Loading a model may run code of any package that was installed when it was saved (pickle)."""
 
 
 KINDS = {
@@ -42,7 +42,7 @@ KINDS = {
 OTHER_WORDS = {"keras": "tfkeras", "sklearn": "scikitlearn", "onnxruntime": "onnx", "torch": "pytorch"}
 WORDS = "TensorFlow, TfKeras, ScikitLearn, Onnx, PyTorch and Chainer"
 FOR_SCRIPTS = ("azureml-defaults", "numpy", "pandas")
-# What azureml-defaults had for scoring scripts and Runyard is not: the decorators of their schema.
+# azureml-defaults brought the schema decorators of scoring scripts; Runyard's replacement of it does not.
 BROUGHT_BY_DEFAULTS = "inference-schema"
 BRINGS_SCHEMA = {"azureml-defaults", "azureml-inference-server-http", "azureml-sdk"}
 
@@ -50,9 +50,9 @@ BRINGS_SCHEMA = {"azureml-defaults", "azureml-inference-server-http", "azureml-s
 def no_code_environment(
     framework: str | None, framework_version: str | None, *, gpu_present: bool, origin: Origin | None = None
 ) -> tuple[Scorer, EnvironmentSpec]:
-    """Who serves a model without code, and in what. `origin` fills in what `framework_version` leaves open.
+    """Scorer and environment for a model without code. `origin` is used where `framework_version` is not given.
 
-    InvalidArgument names model_framework or model_framework_version and says what would do.
+    Raises InvalidArgument, which names model_framework or model_framework_version and the values that work.
     """
     served = _served(framework)
     origin = origin or Origin()
@@ -74,7 +74,7 @@ def script_environment(
     submitter: Submitter = NOBODY,
     frameworks: Sequence[FrameworkOfModel] = (),
 ) -> EnvironmentSpec:
-    """What a scoring script runs in: the v1 `environment` object, or one that suits the models' frameworks."""
+    """Environment of a scoring script: the given v1 `environment`, or a default for the models' frameworks."""
     if environment is None:
         return _default_environment(gpu_present, frameworks)
     of_machine, notes = _without_image(environment)
@@ -90,12 +90,12 @@ def script_environment(
 
 
 def _served(framework: str | None) -> Served:
-    said = str(framework or "")
-    word = re.sub(r"[^a-z]", "", said.lower())
+    given = str(framework or "")
+    word = re.sub(r"[^a-z]", "", given.lower())
     served = KINDS.get(OTHER_WORDS.get(word, word))
     if served is not None:
         return served
-    what = f"with model_framework={said!r}" if said else "without a model_framework"
+    what = f"with model_framework={given!r}" if given else "without a model_framework"
     raise InvalidArgument(
         f"A model that was registered {what} cannot be deployed without code.",
         hint=f"Register it with the framework that made it (known: {WORDS}), or pass an inference_config with a "
@@ -119,7 +119,7 @@ def _chosen(served: Served, version: str, origin: Origin, gpu: bool) -> Recipe:
 
 
 def _for_onnx(version: str, release: str, gpu: bool) -> Recipe:
-    """There the version is the format's: every onnxruntime reads all that came before it."""
+    """The version of ONNX is that of the format: every onnxruntime reads all older formats."""
     if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,5}){0,2}", version):
         raise InvalidArgument(
             f"{ARGUMENT}={version!r} is not a version of ONNX.", hint="Give one such as '1.3', or leave it out."
@@ -137,7 +137,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _pythons(minors: Iterable[str], origin: Origin) -> list[str]:
-    """A pickle is best read by the Python that wrote it."""
+    """Put the origin's Python first: a pickle is best read by the Python that wrote it."""
     return sorted(minors, key=lambda minor: minor != origin.python)
 
 
@@ -147,7 +147,7 @@ def _preferences(spec: EnvironmentSpec, chosen: Recipe, origin: Origin) -> list[
 
 
 def _without_image(environment: EnvironmentDefinition) -> tuple[EnvironmentDefinition, list[str]]:
-    """Workers are processes of this machine: of an environment that lies in an image they have the packages."""
+    """Drop the image: workers run on this machine and get only the packages of the environment."""
     image = image_of(environment)
     if image is None:
         return environment, []
@@ -170,7 +170,7 @@ def _default_environment(gpu_present: bool, frameworks: Sequence[FrameworkOfMode
     for framework, version, origin in frameworks:
         try:
             _, spec = no_code_environment(framework, version, gpu_present=gpu_present, origin=origin)
-        except InvalidArgument:  # a scoring script may serve what cannot be served without one
+        except InvalidArgument:  # a script may serve a framework that cannot be served without code
             continue
         there = {requirement_name(line) for line in (*spec.requirements, *(spec.choices[-1] if spec.choices else ()))}
         missing = [name for name in (*FOR_SCRIPTS[1:], BROUGHT_BY_DEFAULTS) if name not in there]

@@ -1,4 +1,4 @@
-"""What is compiled against the packages beside it: with which settings, and from which lines of source."""
+"""Packages that are compiled against others of the environment, such as Horovod: versions, settings, source edits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from runyard.planning.packages import normal, requirement_name
 
 @dataclass(frozen=True)
 class SourceEdit:
-    """A line that today's compilers or frameworks refuse, in a file of the source package."""
+    """Replacement of a line that current compilers or frameworks reject, in a file of the source package."""
 
     file: str
     old: str
@@ -18,22 +18,22 @@ class SourceEdit:
 
 @dataclass(frozen=True)
 class SourceBuild:
-    """How one package is built in an environment that holds all it is built against."""
+    """How to build one package in an environment that has its dependencies."""
 
     requirement: str
     """With an exact version."""
     against: tuple[str, ...] = ()
-    """The packages that the result fits, with their versions."""
+    """Exact requirements that the wheel is compiled against."""
     variables: Mapping[str, str] = field(default_factory=dict)
     edits: tuple[SourceEdit, ...] = ()
     needs_mpi: bool = False
     origin: tuple[str, ...] = ()
-    """What tells apart the indexes that its source may come from: a release of the same name is another's there."""
+    """Sources of the package, as part of the wheel's key: another index may have another package of that name."""
 
 
 @dataclass(frozen=True)
 class Unsuited:
-    """Why a package that was asked for without a version is left out."""
+    """A package without a version that is left out; `why` is for the log."""
 
     why: str
 
@@ -42,9 +42,9 @@ class Unsuited:
 class _Framework:
     names: tuple[str, ...]
     word: str
-    """Horovod's name for it in its variables."""
+    """The framework's name in Horovod's variables."""
     releases: tuple[tuple[Numbers, str], ...]
-    """From which version of the framework on which release of Horovod suits it."""
+    """(first version of the framework, release of Horovod that works with it)."""
 
 
 NONE = ""
@@ -60,7 +60,7 @@ FRAMEWORKS = (
     _Framework(
         ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow", "tf-nightly"),
         "TENSORFLOW",
-        # Keras 3, which came with 2.16, and headers that moved later are more than the last release can take.
+        # The last release does not support Keras 3, which came with 2.16.
         (((1, 10), "0.16.1"), ((1, 14), "0.19.5"), ((2, 3), "0.28.1"), ((2, 16), NONE)),
     ),
     _Framework(("torch",), "PYTORCH", (((1, 0), "0.16.1"), ((1, 2), "0.19.5"), ((1, 7), "0.28.1"))),
@@ -75,7 +75,7 @@ CXX17 = tuple(
 
 
 def source_build(requirement: str, lock: str) -> SourceBuild | Unsuited:
-    """How to build what is asked for into the environment of that lock; `requirement` has an exact version or none."""
+    """How to build a requirement, with an exact version or none, against the packages of the lock."""
     if requirement_name(requirement) != HOROVOD:
         return SourceBuild(requirement, needs_mpi=True)
     found = _frameworks_of(lock)
@@ -93,14 +93,14 @@ def source_build(requirement: str, lock: str) -> SourceBuild | Unsuited:
 
 
 def company_of(builds: Sequence[str]) -> tuple[str, ...]:
-    """What must be in the environment for these to be built there, and to run."""
+    """Packages that must be in the environment to build and run these."""
     if not builds:
         return ()
     return (*BUILD_COMPANY, *(HOROVOD_COMPANY if HOROVOD in map(requirement_name, builds) else ()))
 
 
 def wants_horovod(packages: Sequence[str]) -> bool:
-    """Whether one of the packages is a framework that Horovod trains with over MPI."""
+    """Whether one of the packages is a framework that Horovod supports."""
     known = {name for framework in FRAMEWORKS if framework.releases for name in framework.names}
     return any(requirement_name(line) in known for line in packages)
 
@@ -109,11 +109,11 @@ def _horovod(requirement: str, found: Sequence[tuple[_Framework, str, str]]) -> 
     there = {framework.word for framework, _, _ in found}
     variables = {f"HOROVOD_{'WITH' if f.word in there else 'WITHOUT'}_{f.word}": "1" for f in FRAMEWORKS}
     variables |= {"HOROVOD_WITH_MPI": "1", "HOROVOD_WITHOUT_GLOO": "1", "HOROVOD_CPU_OPERATIONS": "MPI"}
-    # CMake 4 refuses the files of older releases unless it is told to read them as it once did.
+    # CMake 4 rejects the files of older releases without this.
     variables["CMAKE_POLICY_VERSION_MINIMUM"] = "3.5"
     torch = next((_numbers(version) for framework, _, version in found if framework.word == "PYTORCH"), None)
     if torch is not None:
-        # Old sources relied on other headers to include this one. Releases before CMake compile by CFLAGS alone.
+        # Old sources rely on other headers to include this one. Releases that do not use CMake read only CFLAGS.
         flags = "CXXFLAGS" if _numbers(requirement.partition("==")[2]) >= BUILT_WITH_CMAKE else "CFLAGS"
         variables[flags] = "-include stdexcept"
     return SourceBuild(
@@ -126,7 +126,7 @@ def _horovod(requirement: str, found: Sequence[tuple[_Framework, str, str]]) -> 
 
 
 def _suited(found: Sequence[tuple[_Framework, str, str]]) -> str:
-    """The first framework decides; '' where none of its releases is known to work."""
+    """Release of Horovod for the first framework that has one; '' if none is known to work."""
     for framework, _, version in found:
         fitting = [release for since, release in framework.releases if since <= _numbers(version)]
         if fitting:

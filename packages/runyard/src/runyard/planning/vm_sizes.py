@@ -1,4 +1,4 @@
-"""What a vm_size of the original's catalogue asks a cluster for. The operator's table adds sizes or replaces them."""
+"""CPUs, GPUs and memory by vm_size, as in Azure's catalogue. The operator's table adds or replaces sizes."""
 
 import difflib
 import math
@@ -110,7 +110,7 @@ BUILT_IN: Mapping[str, NodeResources] = {
 
 
 def node_resources(vm_size: str, table: Mapping[str, NodeResources] = BUILT_IN) -> NodeResources:
-    """What a node of that size has. Sizes are known in any case; InvalidArgument names similar ones."""
+    """Resources of a node of that size, in upper or lower case. InvalidArgument with similar names if it is unknown."""
     asked = vm_size.strip().upper()
     found = table.get(asked) or table.get(f"STANDARD_{asked}")
     if found is not None:
@@ -123,8 +123,8 @@ def node_resources(vm_size: str, table: Mapping[str, NodeResources] = BUILT_IN) 
 
 
 def edited_table(body: Mapping[str, Any]) -> dict[str, NodeResources]:
-    """The built-in sizes with those of the operator's file added or put in their place. InvalidArgument names the
-    entry that cannot be right: each is `{"cpu": 4, "gpu": 0, "memory_gb": 16}`, of which `cpu` must be there."""
+    """Built-in sizes, with those of the operator's file added or replaced. An entry is `{"cpu": 4, "gpu": 0,
+    "memory_gb": 16}`, of which `cpu` is required. InvalidArgument with the entry that is wrong."""
     if not isinstance(body, Mapping):
         raise InvalidArgument(f"{TABLE_VARIABLE}: the file must hold a table of sizes by name, got {body!r:.80}.")
     return {**BUILT_IN, **{str(name).strip().upper(): _checked(str(name), entry) for name, entry in body.items()}}

@@ -4,6 +4,6 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """Aware, UTC."""
+        """Current time, aware and in UTC."""
 
     def sleep(self, seconds: float) -> None: ...

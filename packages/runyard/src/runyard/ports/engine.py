@@ -13,19 +13,19 @@ from runyard.model.runs import AttemptId, RunId, RunRecord
 
 @dataclass(frozen=True)
 class Ticket:
-    """A job: one attempt on so many nodes. Known before it is submitted, and again after a restart."""
+    """A job: one attempt on `node_count` nodes. It is known before the submit, and again after a restart."""
 
     attempt_id: AttemptId
     node_count: int = 1
     job_id: str = field(default="", compare=False)
-    """The engine's own id, which `submit` returned. Empty for an engine that has none, and where the service ended
-    before it had stored it: such a job is found by its attempt."""
+    """The engine's own id, as `submit` returned it. Empty for an engine without ids, and if the service ended before it
+    stored the id: such a job is found by its attempt."""
 
     def __str__(self) -> str:
         return f"{self.attempt_id}*{self.node_count}" if self.node_count > 1 else self.attempt_id
 
     def parts(self) -> list[str]:
-        """The name of each node's share, in the order of the plan."""
+        """Name of each node's task, in the order of the plan."""
         return [part_name(self.attempt_id, node) for node in range(self.node_count)]
 
 
@@ -34,25 +34,25 @@ def ticket_for(attempt_id: str, node_count: int, job_id: str | None = None) -> T
 
 
 def ticket_of(run: RunRecord) -> Ticket:
-    """Of its present attempt."""
+    """Ticket of the run's current attempt."""
     return ticket_for(run.ticket, len(run.nodes), run.job_id)
 
 
 class PartPhase(StrEnum):
     ALIVE = "alive"
-    """A supervisor looks after it, or is about to."""
+    """A supervisor runs it, or is about to."""
     QUEUED = "queued"
-    """It waits in the engine's own queue. `Observed.why` says what for, where that is known."""
+    """It waits in the engine's own queue. `ObservedTask.why` gives the reason if it is known."""
     LOST = "lost"
-    """Its supervisor is gone, its node is there: `recover` helps."""
+    """Its supervisor is gone but its node is there: call `recover`."""
     GONE = "gone"
-    """Its node is gone, and what lay there; or its job left the engine's queue and never began. `Observed.why` says
-    what is known."""
+    """Its node and the files there are gone, or its job left the engine's queue without starting. `ObservedTask.why`
+    says what is known."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """One node's share of an attempt, as the engine sees it."""
+    """A node task as the engine sees it."""
 
     phase: PartPhase
     why: str = ""
@@ -65,87 +65,91 @@ class Capabilities:
 
 
 class Engine(Protocol):
-    """Every method returns promptly; none waits for a job. EngineError where the engine cannot be reached."""
+    """Starts and stops jobs. Every method returns promptly; none waits for a job. Raises EngineError if the engine
+    cannot be reached."""
 
     capabilities: Capabilities
 
     def submit(self, plan: LaunchPlan) -> Ticket:
-        """Start a supervisor on every node of the plan, or put the job into the engine's own queue. The ticket is
-        `ticket_for` its attempt and nodes, with the engine's job id where it has one.
-        Idempotent by `plan.attempt_id`: asking twice starts one job, and both get its id."""
+        """Start a supervisor on every node of the plan, or put the job into the engine's own queue.
+
+        Idempotent by `plan.attempt_id`: two calls start one job and return the same id. The ticket is `ticket_for` the
+        attempt and its nodes, with the engine's job id if it has one.
+        """
 
     def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
-        """One question for many jobs; of each job its nodes in the order of its plan. An unknown ticket has one
-        part, which is LOST. Raises EngineError where nothing can be said: that is no sign of loss."""
+        """State of many jobs in one query; each job's tasks in the order of its plan. An unknown ticket has one task,
+        which is LOST. Raises EngineError if the state is unknown: that does not mean that a job is lost."""
 
     def recover(self, ticket: Ticket, node: int) -> None:
-        """Have what a lost supervisor left behind delivered and its processes ended; it reports the end itself."""
+        """Upload what a lost supervisor left behind and end its processes. The recovery reports the end itself."""
 
     def cancel(self, ticket: Ticket, *, grace: timedelta, end_as: str = "canceled") -> None:
-        """Ask every part of a job to stop. `end_as` is what parts that had not ended report: "canceled", "failed"
-        since another part failed, or "completed" since nobody needs them any more. A finished or unknown ticket is
-        left alone."""
+        """Ask every task of a job to stop. `end_as` is the outcome that unfinished tasks report: "canceled", "failed"
+        because another task failed, or "completed" because nobody needs them any more. Does nothing for a finished or
+        unknown ticket."""
 
 
 class NodePool(Protocol):
-    """The nodes of clusters: who holds them, and how many there are. Called by one thread at a time."""
+    """The nodes of clusters and the runs that hold them. Called by one thread at a time."""
 
     def check(self, cluster: Asset, definition: RunDefinition) -> None:
-        """Raises InvalidArgument, with the numbers, for a gang that the cluster could never place.
+        """Raises InvalidArgument, with the numbers, for an allocation that the cluster can never satisfy.
 
-        `node_count` is at most the target's `max_nodes` and the engine's: that is checked before.
+        The caller has checked `node_count` against `max_nodes` of the target and of the engine.
         """
 
     def hold(self, cluster: Asset, run: RunRecord) -> Gang:
-        """Take the run's nodes, or begin to get them and say what is waited for. Returns promptly, safe to repeat."""
+        """Allocate the run's nodes, or start to acquire them and report what is missing. Returns promptly; safe to
+        repeat."""
 
     def held_by(self, cluster: Asset, run: RunRecord) -> Gang:
-        """The nodes it has been given."""
+        """The nodes that the run holds."""
 
     def release(self, run_id: RunId) -> None:
-        """Its nodes are free for others. Quiet when it holds none."""
+        """Free the run's nodes for others. Does nothing if it holds none."""
 
     def resize(self, clusters: Sequence[Asset], living: set[RunId]) -> None:
-        """Free what ended runs hold, let go what has idled too long, have each cluster's minimum there."""
+        """Free nodes of ended runs, remove nodes that were idle too long, and keep each cluster's minimum."""
 
     def gpus_promised(self, cluster: Asset) -> int | None:
-        """How many GPUs each node will give a run; None where those of this machine are shared out."""
+        """GPUs that each node gives a run; None if the GPUs of this machine are divided among runs."""
 
     def list(self, cluster: Asset) -> Sequence[Node]:
-        """Its nodes with their states now."""
+        """Nodes of the cluster with their current states."""
 
 
 class Disk(StrEnum):
-    """Which files the nodes of a site see."""
+    """Which file system the nodes of a site see."""
 
     SERVICE = "service"
-    """The service's own disk, on the service's machine: files are handed over by path."""
+    """The service's own disk, on the service's machine: files are passed by path."""
     SHARED = "shared"
-    """A file system that all nodes share, on other machines than the service's."""
+    """A file system that all nodes share, but not the service."""
     OWN = "own"
-    """Each node its own; everything goes over HTTP."""
+    """Each node has its own disk; all files go over HTTP."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """One place where runs can be run: this machine, or a cluster."""
+    """One place where runs execute: this machine, or a cluster."""
 
     name: str
     engine: Engine
     pool: NodePool
     url: str
-    """Where its nodes reach the service."""
+    """Address of the service for its nodes."""
     disk: Disk = Disk.OWN
     queues_itself: bool = False
-    """Its engine has a queue: runs are handed over at once, without nodes held for them first."""
+    """True if its engine has a queue: runs are handed over at once, before any nodes are allocated."""
     warm: Callable[[], None] = lambda: None
-    """Have ready what the first run would wait for."""
+    """Prepare what the first run would wait for."""
     close: Callable[[], None] = lambda: None
-    """The service ends; runs go on."""
+    """Called when the service ends; runs continue."""
 
     @property
     def shares_files(self) -> bool:
-        """Whether files are handed over by path."""
+        """True if files are passed by path."""
         return self.disk is Disk.SERVICE
 
 
@@ -154,6 +158,6 @@ class Sites(Protocol):
         """This machine."""
 
     def of(self, cluster: Asset) -> Site:
-        """The site that the compute target was created on or attached to. EngineError says what is missing for it."""
+        """Site of a compute target. Raises EngineError that says what is missing for it."""
 
     def all(self) -> Sequence[Site]: ...

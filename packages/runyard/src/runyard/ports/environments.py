@@ -10,33 +10,33 @@ from runyard.model.plan import EnvironmentSpec
 class BuiltEnvironment:
     key: str
     python: Path
-    """Its interpreter: on this machine, or in `image` where there is one."""
+    """Its interpreter: on this machine, or in `image` if that is set."""
     lock: str
-    """Requirements with exact versions, one a line."""
+    """Requirements with exact versions, one per line."""
     path_variables: Mapping[str, str] = field(default_factory=dict)
-    """Folders that its programs need in front of what a variable such as LD_LIBRARY_PATH has."""
+    """Folders to prepend to variables such as LD_LIBRARY_PATH for its programs."""
     image: str = ""
-    """The id of the container image that it lies in; "" for a virtual environment of this machine."""
+    """Id of its container image; "" for a virtual environment of this machine."""
     warnings: tuple[str, ...] = ()
-    """What the runs in it are to be told."""
+    """Warnings for the runs that use it."""
 
 
 @dataclass(frozen=True)
 class EnvironmentLock:
-    """What the same environment is made from on another machine."""
+    """What is needed to rebuild the same environment on another machine."""
 
     python: str
-    """The minor version that the lock was made for."""
+    """Minor version of the Python that the lock is for."""
     lock: str
-    """The packages that come from the indexes, one a line."""
+    """Packages from the indexes, one per line."""
     wheels: Mapping[str, Path] = field(default_factory=dict)
-    """What was compiled, by the key that tells for which machines and packages it is good."""
+    """Compiled wheels, by a key for the machines and packages that they fit."""
 
 
 class EnvironmentBuilder(Protocol):
     def find(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
-        """The finished environment, from the disk alone: no subprocess. Marks it as used now."""
+        """The finished environment or None; reads only the disk, starts no process. Marks it as used now."""
 
-    def ensure(self, spec: EnvironmentSpec, say: Callable[[str], None]) -> BuiltEnvironment:
-        """Find or build; one builder at a time per key, others wait. `say` takes lines for the build log.
+    def ensure(self, spec: EnvironmentSpec, log: Callable[[str], None]) -> BuiltEnvironment:
+        """Find or build; one builder at a time per key, others wait. `log` takes lines for the build log.
         Raises EnvironmentFailed with the resolver's own words."""

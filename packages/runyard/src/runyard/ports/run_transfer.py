@@ -5,23 +5,23 @@ from runyard.model.assets import Asset
 from runyard.model.runs import RunId
 
 Rows = dict[str, Any]
-"""All rows of one run but its metrics, as JSON."""
+"""All rows of one run except its metrics, as JSON."""
 
 
 class RunTransfer(Protocol):
-    """All rows of one run, as JSON."""
+    """Exports and imports all rows of one run as JSON."""
 
     def rows(self, run_id: RunId) -> Rows:
-        """All but its metrics. Raises NotFound."""
+        """All rows except metrics. Raises NotFound."""
 
     def metric_lines(self, run_id: RunId) -> Iterator[bytes]:
-        """Its metrics with all points, a JSON line each."""
+        """Metrics with all points, one JSON line each."""
 
     def checked(self, given: Any) -> Rows:
-        """Rows from elsewhere with every value checked. Raises InvalidArgument."""
+        """Foreign rows after a check of every value. Raises InvalidArgument."""
 
     def insert(self, workspace: str, given: Rows, metric_lines: Iterable[bytes]) -> None:
-        """Store a run that has ended, or nothing. Raises AlreadyExists, InvalidArgument."""
+        """Store an ended run completely or not at all. Raises AlreadyExists, InvalidArgument."""
 
     def insert_model(self, model: Asset) -> None:
-        """Store a model with its version and id; later versions count on from it. Raises Conflict."""
+        """Store a model with its version and id; later versions continue from it. Raises Conflict."""

@@ -1,4 +1,4 @@
-"""What one log line holds, as JSON for programs and as text for people."""
+"""Log lines: JSON for programs, text for people."""
 
 import json
 import logging
@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 LEVELS = ("debug", "info", "warning", "error")
 MOST_CHARACTERS = 64 * 1024
-"""Of a message or a traceback; the end of a longer one is cut."""
+"""Limit of a message or traceback; a longer message loses its end, a traceback its beginning."""
 
 
 class RequestFacts(Protocol):
-    """The request that is being answered. The run is known once its route is."""
+    """The request that is being handled. Its run is known once the route is."""
 
     request_id: str
 
@@ -26,7 +26,7 @@ current_request: ContextVar[RequestFacts | None] = ContextVar("current_request",
 
 
 def line_of(record: logging.LogRecord, component: str, run: str | None = None) -> dict[str, Any]:
-    """The facts of a line. `extra={"run": RUN_ID}` of a log call comes first, then the request's run, then `run`."""
+    """Fields of a log line. Its run is that of `extra={"run": RUN_ID}`, else of the request, else `run`."""
     request = current_request.get()
     run = getattr(record, "run", None) or (request.run if request else None) or run
     line: dict[str, Any] = {
@@ -51,8 +51,8 @@ def encoded(line: Mapping[str, Any]) -> bytes:
 
 
 def readable(line: Mapping[str, Any]) -> str:
-    """One line for people, and those of the traceback below it. Control characters are escaped: a message may hold
-    what a stranger sent."""
+    """Text for people: one line, and the traceback below it. Control characters are escaped, because a message may hold
+    input from strangers."""
     names = [f"{name}={line[name]}" for name in ("run", "request") if line.get(name)]
     head = f"{line.get('time', '-')} {line.get('level', '-'):<7} {line.get('component', '-'):<10}"
     text = " ".join([head, _plain(f"{line.get('message', '')}"), *map(_plain, names)])

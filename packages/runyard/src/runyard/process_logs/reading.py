@@ -1,4 +1,4 @@
-"""Reading log files while processes write and rotate them."""
+"""Reads log files while processes write and rotate them."""
 
 import heapq
 import json
@@ -16,7 +16,7 @@ NAMES = ("service", "agent", "gateway", "access")
 
 
 class LogTail:
-    """One log: what is there, oldest first, and then what comes."""
+    """Lines of one log: existing ones, oldest first, then new ones."""
 
     def __init__(self, home: Path, name: str) -> None:
         self._path, self._name = log_file(home, name), name
@@ -33,7 +33,7 @@ class LogTail:
                 continue
 
     def fresh(self) -> Iterator[Line]:
-        """Lines that were added to the current file since the last call; across rotations."""
+        """Lines added to the current file since the last call, across rotations."""
         while True:
             if self._file is None:
                 self._file = self._opened()
@@ -63,7 +63,7 @@ class LogTail:
             return True
 
     def _line(self, data: bytes) -> Line:
-        """A line that a full disk tore is shown as it is."""
+        """Parse a line. A line that a full disk cut off becomes the message."""
         try:
             found = json.loads(data)
         except ValueError:
@@ -74,12 +74,12 @@ class LogTail:
 
 
 def merged(tails: Sequence[LogTail]) -> Iterator[Line]:
-    """All that is there now, by time."""
+    """All existing lines of the logs, by time."""
     return heapq.merge(*map(_whole, tails), key=lambda line: str(line.get("time", "")))
 
 
 def chosen(lines: Iterable[Line], *, level: str = "debug", run: str | None = None) -> Iterator[Line]:
-    """Lines of at least that level, and of that run where one is given."""
+    """Lines of at least this level, and of this run if one is given."""
     least = LEVELS.index(level)
     for line in lines:
         rank = LEVELS.index(line["level"]) if line.get("level") in LEVELS else len(LEVELS)

@@ -1,4 +1,4 @@
-"""A log file that several processes append to."""
+"""Outputs of log lines: a rotating file that several processes append to, and standard error."""
 
 import fcntl
 import os
@@ -12,10 +12,11 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 class RotatingFile:
     """Appends whole lines to `path`; at `most_bytes` it becomes `path.1`, that one `path.2`, and so on up to `count`
-    files. Never raises: lines that cannot be written are counted, and `lost` makes the line that says so once one can.
+    files. Never raises: lines that cannot be written are counted, and `lost(count)` gives the line that reports them
+    later.
 
-    Safe beside other processes that write the same file, for one thread of each at a time. The folder is made where
-    it is missing, its parent is not.
+    Safe beside other processes that write the same file; one thread of each process at a time. Creates the folder if
+    it is missing, but not its parent.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class RotatingFile:
             self._lost = lines.count(b"\n")
 
     def _open(self) -> int:
-        """Have the file open that has the name now; its size."""
+        """Open the file that has the path now; return its size."""
         try:
             named = os.stat(self._path)
         except FileNotFoundError:
@@ -66,7 +67,7 @@ class RotatingFile:
         return os.fstat(self._fd).st_size
 
     def _rotate(self) -> None:
-        """Nothing when another process is doing it now, or has done it. A kill in between leaves a number out."""
+        """Rotate, unless another process is doing it or has done it. A kill in between leaves a gap in the numbers."""
         lock = os.open(self._path.with_name(f".{self._path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

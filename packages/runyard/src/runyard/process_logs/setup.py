@@ -1,4 +1,4 @@
-"""Logging of a process of ours: set up once, when the process begins."""
+"""Configures logging of Runyard's processes; called once when a process starts."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def log_level(variables: Mapping[str, str] = os.environ) -> str:
-    """The level that RUNYARD_LOG_LEVEL names; "info" where it names none."""
+    """Level in RUNYARD_LOG_LEVEL; "info" if it is not set or unknown."""
     level = variables.get(LEVEL_VARIABLE, "").strip().lower()
     return level if level in LEVELS else "info"
 
@@ -38,11 +38,11 @@ def open_log(home: Path, name: str, component: str) -> RotatingFile:
 
 
 def configure_logging(component: str, home: Path) -> None:
-    """Write the log lines of this process to the component's file of the home and to standard error. Uncaught
-    exceptions become log lines. A later call replaces the earlier one.
+    """Write the log lines of this process to the component's file of the home and to standard error.
 
-    Standard error that is `HOME/COMPONENT.log`, as for processes started in the background, gets warnings and errors
-    alone and is kept small.
+    Uncaught exceptions become log lines. A later call replaces the earlier one. If standard error is
+    `HOME/COMPONENT.log`, as for processes started in the background, it gets only warnings and errors and is kept
+    small.
     """
     level = log_level().upper()
     is_background = is_own_file(home / f"{component}.log")
@@ -57,15 +57,15 @@ def configure_logging(component: str, home: Path) -> None:
     root.addHandler(to_error)
     root.setLevel(max(logging.WARNING, logging.getLevelName(level)))
     logging.getLogger("runyard").setLevel(level)
-    logging.raiseExceptions = False  # a line that cannot be written is no reason for another
+    logging.raiseExceptions = False  # a log line that cannot be written must not cause another
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
     threading.excepthook = _log_uncaught_in_thread
 
 
 def label_lines(component: str, run: str) -> None:
-    """For a fork of a process that has configured its logging, with standard error of its own: it goes on in the same
-    file, as `component`; `run` is that of every line that names no other."""
+    """Continue logging in a forked child that has its own standard error: same file, but as `component`. `run` is the
+    default run of its lines."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, (_FileHandler, _ErrorHandler)):
             handler.component, handler.run = component, run
@@ -102,7 +102,7 @@ class _ErrorHandler(logging.Handler):
             text = readable(line_of(record, self.component, self.run))
             if sys.stderr is sys.__stderr__:
                 write_if_it_can(text.encode("utf-8", "backslashreplace"))
-            else:  # somebody gathers it in this process
+            else:  # replaced in this process, e.g. by a test
                 sys.stderr.write(text)
             if self.is_own:
                 keep_end(2)

@@ -1,17 +1,15 @@
-"""Standard error as a place for log lines: a terminal, the journal, a pipe that nobody reads, or a file of ours."""
-
 import os
 import select
 import stat
 from pathlib import Path
 
 _PIECE_BYTES = 4096
-"""What a pipe that is ready takes without waiting."""
+"""Bytes that a ready pipe accepts without blocking."""
 _LINE_BYTES = 1 << 16
 
 
 def is_own_file(path: Path) -> bool:
-    """Whether standard error is that file."""
+    """True if standard error is this file."""
     try:
         return os.path.samestat(os.fstat(2), path.stat())
     except OSError:
@@ -19,7 +17,8 @@ def is_own_file(path: Path) -> bool:
 
 
 def write_if_it_can(data: bytes) -> None:
-    """Write to standard error and never wait: what a full pipe or a stopped terminal does not take is dropped."""
+    """Write to standard error without blocking: data that a full pipe or a stopped terminal does not accept is
+    dropped."""
     waiting = select.poll()
     waiting.register(2, select.POLLOUT)
     while data and waiting.poll(0):
@@ -27,8 +26,10 @@ def write_if_it_can(data: bytes) -> None:
 
 
 def keep_end(fd: int, most_bytes: int = 16 << 20, kept_bytes: int = 1 << 20) -> None:
-    """Of a file that is only ever appended to, and that nobody reads by offsets: once it is too large, its last part
-    alone stays. What is written meanwhile may be lost; a reader never finds it empty."""
+    """Cut an append-only file to its last `kept_bytes` once it is larger than `most_bytes`.
+
+    Only for files that nobody reads by offsets. Lines written meanwhile may be lost; the file is never empty.
+    """
     found = os.fstat(fd)
     if stat.S_ISREG(found.st_mode) and found.st_size > most_bytes:
         # A descriptor of its own: one that appends can write nowhere but at the end.
@@ -40,6 +41,6 @@ def keep_end(fd: int, most_bytes: int = 16 << 20, kept_bytes: int = 1 << 20) -> 
 
 
 def line_start(fd: int, offset: int) -> int:
-    """Where the first line from there on begins."""
+    """Offset of the first line that begins after `offset`."""
     found = os.pread(fd, _LINE_BYTES, offset).find(b"\n")
     return offset if found < 0 else offset + found + 1

@@ -6,39 +6,40 @@ from runyard.errors import AttemptOver, NotFound
 from runyard.model.runs import AttemptId, RunId, RunRecord, run_of
 from runyard.ports.stores import RunStore
 
-_MOST_REMEMBERED = 10_000
+_MOST_KNOWN = 10_000
 
 
-class _Known(NamedTuple):
+class _RunState(NamedTuple):
     version: int
     ticket: str
     ended_as: str
-    """Empty while it goes on."""
+    """Terminal status; empty while the run goes on."""
 
 
 class AttemptFence:
-    """Whether an attempt is still the one of its run: what a node of another may not write any more.
+    """Refuses writes of nodes whose attempt is not the current one of its run.
 
-    Remembers what it is told of runs, so that nodes, who ask with every request, cost no read of the database.
+    Keeps the runs that were written last in memory: nodes are checked with every request, which should not cost a
+    read of the database.
     """
 
     def __init__(self, runs: RunStore) -> None:
         self._runs = runs
-        self._known: OrderedDict[RunId, _Known] = OrderedDict()
+        self._known: OrderedDict[RunId, _RunState] = OrderedDict()
         self._lock = threading.Lock()
 
     def note(self, run: RunRecord) -> None:
-        """The run as it was just written; an older state of it than is known changes nothing."""
+        """Remember the run as just written; an older version than the known one is ignored."""
         with self._lock:
             before = self._known.get(run.id)
             if before is not None and before.version > run.version:
                 return
-            if not run.ticket:  # no node speaks for it, or none should
+            if not run.ticket:  # no attempt is running
                 self._known.pop(run.id, None)
                 return
-            self._known[run.id] = _known_of(run)
+            self._known[run.id] = _state_of(run)
             self._known.move_to_end(run.id)
-            if len(self._known) > _MOST_REMEMBERED:
+            if len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
 
     def forget(self, run_id: RunId) -> None:
@@ -46,11 +47,11 @@ class AttemptFence:
             self._known.pop(run_id, None)
 
     def knows(self, attempt_id: AttemptId) -> bool:
-        """Whether `check` answers at once."""
+        """Whether `check` needs no read of the database."""
         return run_of(attempt_id) in self._known
 
     def check(self, attempt_id: AttemptId) -> None:
-        """Raises AttemptOver when the run has ended or is gone, or another attempt of it has begun."""
+        """Raise AttemptOver if the run has ended or is gone, or another attempt of it has begun."""
         run_id = run_of(attempt_id)
         known = self._known.get(run_id) or self._read(run_id)
         if known is None:
@@ -60,14 +61,14 @@ class AttemptFence:
         if known.ticket != attempt_id:
             raise AttemptOver(f"Attempt {attempt_id} was given up: run {run_id} goes on elsewhere.")
 
-    def _read(self, run_id: RunId) -> _Known | None:
+    def _read(self, run_id: RunId) -> _RunState | None:
         try:
             run = self._runs.get(run_id)
         except NotFound:
             return None
         self.note(run)
-        return _known_of(run)
+        return _state_of(run)
 
 
-def _known_of(run: RunRecord) -> _Known:
-    return _Known(run.version, run.ticket, run.status.value if run.status.is_terminal else "")
+def _state_of(run: RunRecord) -> _RunState:
+    return _RunState(run.version, run.ticket, run.status.value if run.status.is_terminal else "")

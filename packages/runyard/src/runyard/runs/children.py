@@ -10,14 +10,14 @@ from runyard.ports.stores import RunStore
 if TYPE_CHECKING:
     from runyard.runs.scheduling.controller import Controller
 
-_OF_THE_CODE = ("ContentSnapshotId", "_azureml.ComputeTargetType")
-_OF_ITS_REPOSITORY = ("azureml.git.", "mlflow.source.git.")
+_CODE_PROPERTIES = ("ContentSnapshotId", "_azureml.ComputeTargetType")
+_REPOSITORY_PREFIXES = ("azureml.git.", "mlflow.source.git.")
 
 
 def child_record(parent: RunRecord, child_id: RunId, now: datetime, **fields: Any) -> RunRecord:
-    """A new script run with its parent's code, target and definition; `fields` replace those of the record.
+    """Make a script run with the code, target and definition of its parent; `fields` replace fields of the record.
 
-    Whoever stores it wakes the controller for it. What was checked at the parent's submit is not checked again.
+    The caller stores it and wakes the controller. What was checked when the parent was submitted is not checked again.
     """
     made = RunRecord(
         id=child_id,
@@ -35,14 +35,14 @@ def child_record(parent: RunRecord, child_id: RunId, now: datetime, **fields: An
         properties={
             name: value
             for name, value in parent.properties.items()
-            if name in _OF_THE_CODE or name.startswith(_OF_ITS_REPOSITORY)
+            if name in _CODE_PROPERTIES or name.startswith(_REPOSITORY_PREFIXES)
         },
     )
     return replace(made, **fields)
 
 
 def children_of(runs: RunStore, parent: RunRecord, status: Sequence[RunStatus] = ()) -> list[RunRecord]:
-    """The direct children, newest first: all, or those with one of these statuses."""
+    """Direct children, newest first; with `status`, only those in one of these statuses."""
     query = RunQuery(parent.workspace, parent_id=parent.id, include_children=True, status=status, limit=500)
     found: list[RunRecord] = []
     while page := runs.list(query):
@@ -52,7 +52,7 @@ def children_of(runs: RunStore, parent: RunRecord, status: Sequence[RunStatus] =
 
 
 def canceled_with(runs: RunStore, controller: "Controller", ancestor: RunRecord) -> list[RunRecord]:
-    """Children, their children and so on, each after its parent; but not those of a kind that cancels its own."""
+    """Descendants, each after its parent, without those of a kind that cancels its children itself."""
     if controller.kinds.of(ancestor).has_children:
         return []
     found: list[RunRecord] = []
@@ -62,25 +62,16 @@ def canceled_with(runs: RunStore, controller: "Controller", ancestor: RunRecord)
 
 
 def cancel_below(runs: RunStore, controller: "Controller", ancestor: RunRecord) -> None:
-    """Begin to stop what goes on of `canceled_with`. Safe to repeat. Interactive ones end with their parent."""
-    for below in canceled_with(runs, controller, ancestor):
-        if not below.is_interactive and not below.status.is_terminal:
-            controller.cancel(below.id)
-
-
-def is_descendant(runs: RunStore, run: RunRecord, ancestor_id: RunId) -> bool:
-    """Whether `run` is that run or came from it, however far down."""
-    while run.id != ancestor_id:
-        if run.parent_id is None:
-            return False
-        run = runs.get(run.parent_id)
-    return True
+    """Begin to cancel unfinished descendants. Safe to repeat. Interactive ones end with their parent."""
+    for descendant in canceled_with(runs, controller, ancestor):
+        if not descendant.is_interactive and not descendant.status.is_terminal:
+            controller.cancel(descendant.id)
 
 
 def close_open_children(runs: RunStore, ended: RunRecord) -> None:
-    """Give interactive descendants that a dead script left open the end of their parent.
+    """End the interactive descendants of an ended run, whose script can no longer end them. Safe to repeat.
 
-    Safe to repeat. Children that were submitted have a process of their own and go on.
+    Submitted children have processes of their own and go on.
     """
     for child in children_of(runs, ended):
         if child.status.is_terminal or not child.is_interactive:
@@ -89,5 +80,5 @@ def close_open_children(runs: RunStore, ended: RunRecord) -> None:
         try:
             closed = runs.move(runs.get(child.id), end, message=f"Ended with its parent {ended.id}.")
         except Conflict:
-            continue  # it was ended by its own script meanwhile
+            continue  # its own script has just ended it
         close_open_children(runs, closed)

@@ -1,5 +1,3 @@
-"""Checks of a run definition that can be made before anything is started."""
-
 from collections.abc import Iterable
 
 from runyard.core.definitions.run import OUTPUTS_OF, RunDefinition
@@ -10,7 +8,7 @@ from runyard.planning.distribution import distribution_of
 
 
 def check_no_others_outputs(definition: RunDefinition) -> None:
-    """Raises InvalidArgument where a submitter asks for another run's outputs: it may be one that is not theirs."""
+    """Raise InvalidArgument if a submitter asks for the outputs of another run: it may be one they cannot read."""
     if OUTPUTS_OF in definition.runyard.raw:
         raise InvalidArgument(
             f"'runyard.{OUTPUTS_OF}' cannot be given with a run: it is set for the children that a sweep resumes.",
@@ -19,7 +17,7 @@ def check_no_others_outputs(definition: RunDefinition) -> None:
 
 
 def check_nodes(definition: RunDefinition, target: str, *, max_nodes: int) -> None:
-    """Raises InvalidArgument, with the numbers, for counts that make no sense or that the target can never have."""
+    """Raise InvalidArgument for counts that make no sense or that the target can never provide."""
     count = definition.node_count
     if count > max_nodes:
         raise InvalidArgument(
@@ -30,7 +28,7 @@ def check_nodes(definition: RunDefinition, target: str, *, max_nodes: int) -> No
 
 
 def check_script(definition: RunDefinition, entries: Iterable[FileEntry]) -> None:
-    """The script, unless a command stands in its place, must be a file of the snapshot."""
+    """Raise InvalidArgument unless the script is a file of the snapshot, or there is a command instead."""
     if definition.command:
         return
     script = definition.script

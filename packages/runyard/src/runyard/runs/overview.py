@@ -29,9 +29,9 @@ NUMBERED_TYPES = frozenset({"i", "f"})
 class MetricOverview:
     summary: MetricSummary
     last: Any
-    """As `Metrics.last_values` has it."""
+    """See `Metrics.last_values`."""
     values: Sequence[float]
-    """All of them in order, for a plot; empty when they are no numbers."""
+    """All values in order, for a plot; empty if they are not numbers."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class LogTail:
 
 @dataclass(frozen=True)
 class Overview:
-    """One look at a run: what its page shows."""
+    """All that the page of a run shows."""
 
     run: RunRecord
     kind: RunKind
@@ -55,7 +55,7 @@ class Overview:
     log: LogTail | None
     ranks: RanksOfRun
     rank_logs: Sequence[LogTail]
-    """Of the ranks that `log` is not of; empty when there is but one."""
+    """Logs of the other ranks; empty if there is only one."""
     files: Sequence[ListedFile]
     file_count: int
 

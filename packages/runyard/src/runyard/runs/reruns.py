@@ -13,7 +13,7 @@ RERUN_PROPERTY = "runyard.rerun_of"
 
 
 class Reruns:
-    """Runs made again: the same code, definition and data, in an environment of the very same packages."""
+    """Submits runs again: same code, definition and data, same versions of all packages."""
 
     def __init__(self, files: FileStore, kinds: RunKinds, submissions: Submissions, access: Access) -> None:
         self._files, self._kinds, self._submissions, self._access = files, kinds, submissions, access
@@ -21,7 +21,10 @@ class Reruns:
     def rerun(
         self, who: Principal, run_id: RunId, new_id: str, *, experiment: str = "", display_name: str = ""
     ) -> RunRecord:
-        """Idempotent by `new_id`. Raises InvalidArgument for a run that we did not start, and what submitting does."""
+        """Submit the run again as `new_id`; idempotent by that id.
+
+        Raises InvalidArgument for an interactive run, and what `Submissions.submit` raises.
+        """
         self._access.right(who, Action.SUBMIT_RUN)
         first = self._access.run(who, Action.READ_RUN, run_id)
         if first.is_interactive or not (first.definition.script or first.definition.command):
@@ -33,7 +36,7 @@ class Reruns:
         left_out = (SNAPSHOT_PROPERTY, *self._kinds.of(first).results)
         properties = {name: value for name, value in first.properties.items() if name not in left_out}
         definition = _definition(first)
-        asked = Submission(
+        submission = Submission(
             run_id=new_id,
             definition=definition,
             sweep=sweep_in(definition),
@@ -45,11 +48,11 @@ class Reruns:
             allow_large=True,
             outputs_of=RunId(outputs_of) if (outputs_of := first.definition.runyard.outputs_of) else None,
         )
-        return self._submissions.submit(who, first.workspace, experiment or first.experiment, asked)
+        return self._submissions.submit(who, first.workspace, experiment or first.experiment, submission)
 
 
 def _definition(first: RunRecord) -> RunDefinition:
-    """A rerun of a rerun keeps the lock of the first: what it ran with is the same."""
+    """Definition with the package lock that the first run used."""
     definition = first.definition.with_runyard(outputs_of=None)
     if not first.environment_lock:
         return definition

@@ -8,17 +8,19 @@ from runyard.services.incoming_environments import IncomingEnvironments
 
 
 class RunEnvironments:
-    """What happens to the environment of a definition that comes in, before the run is stored."""
+    """Checks and names the environment of a submitted definition, before the run is stored."""
 
     def __init__(self, incoming: IncomingEnvironments, names: EnvironmentNames, *, allows_host_access: bool) -> None:
         self._incoming, self._names, self._allows_host_access = incoming, names, allows_host_access
 
-    def taken(
+    def accept(
         self, who: Principal, workspace: str, definition: RunDefinition, *, is_started: bool = True
     ) -> RunDefinition:
-        """The definition as it is stored: without passwords, its environment named. What no machine could make, or
-        its operator does not allow, is refused at once, before anything waits for it. A run that is not `is_started`
-        by us is not looked at that closely."""
+        """Return the definition to store: passwords taken out, environment named.
+
+        Raises InvalidArgument for an environment that can never be built or that the operator does not allow. Only
+        passwords are taken out for a run that we do not start (`is_started=False`).
+        """
         kept = self._incoming.of_definition(who, workspace, definition)
         if not is_started:
             return kept

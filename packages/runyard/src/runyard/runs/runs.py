@@ -18,7 +18,7 @@ from runyard.runs.scheduling.controller import Controller
 from runyard.services.access import Access
 
 TRIES_AGAINST_OTHER_WRITERS = 20
-_DELETED_AT_ONCE = 200
+_DELETE_PAGE = 200
 _ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
 
 
@@ -30,7 +30,7 @@ class RunHistory:
 
 @dataclass(frozen=True)
 class RunChanges:
-    """What is None stays as it is. Tags and properties are merged; a tag given None is removed."""
+    """Changes to a run. None leaves a field unchanged. Tags and properties are merged; a tag set to None is removed."""
 
     tags: Mapping[str, str | None] = field(default_factory=dict)
     properties: Mapping[str, str | None] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class RunChanges:
     warnings: Sequence[str] | None = None
 
     def checked(self) -> dict[str, Any]:
-        """As RunStore.update takes them. Raises InvalidArgument."""
+        """Arguments of RunStore.update. Raises InvalidArgument."""
         given = {
             "tags": _checked_texts(self.tags) or None,
             "properties": _checked_texts(self.properties) or None,
@@ -53,7 +53,7 @@ class RunChanges:
 
 
 class Runs:
-    """Looking at runs, annotating, ending and removing them. Submitting is in `submission`."""
+    """Reads, annotates, ends, cancels and deletes runs."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Runs:
         return self._metrics.summaries([run.id for run in runs])
 
     def annotate(self, who: Principal, run_id: RunId, changes: RunChanges) -> RunRecord:
-        """InvalidArgument for a property that its kind sets by itself; see RunStore.update."""
+        """Change a run. Raises InvalidArgument for a property that its kind sets, and what RunStore.update raises."""
         self._access.reach(who, Action.WRITE_RUN, run_id)
         wanted = changes.checked()
         if changes.properties:
@@ -98,10 +98,10 @@ class Runs:
         return self._runs.update(run_id, **wanted) if wanted else self._runs.get(run_id)
 
     def end(self, who: Principal, run_id: RunId, status: str) -> RunRecord:
-        """End a run as its script or its submitter says; quiet when it has that end already.
+        """End a run with the given status; does nothing if it has that status already.
 
-        A run that we started is stopped first: it shows that end once its processes are gone. Raises Conflict for one
-        whose kind lets it not be ended so.
+        A run with processes is stopped first and shows the status once they are gone. Raises Conflict if the run has
+        another end, or its kind does not allow this one.
         """
         self._access.reach(who, Action.WRITE_RUN, run_id)
         end = _end_status(status)
@@ -126,7 +126,7 @@ class Runs:
         raise Conflict(f"Run {run_id} is being changed by others all the time.", hint="Try again.")
 
     def cancel(self, who: Principal, run_id: RunId) -> RunRecord:
-        """Begin to stop it and the runs that came from it; quiet when it has ended."""
+        """Begin to cancel the run and its descendants; does nothing if it has ended."""
         seen = self._access.run(who, Action.CANCEL_RUN, run_id)
         if seen.status.is_terminal:
             return seen
@@ -137,7 +137,7 @@ class Runs:
         return self._runs.get(run_id)
 
     def delete(self, who: Principal, run_id: RunId) -> None:
-        """Remove a finished run and the runs that came from it, with their logs; quiet when gone."""
+        """Delete a finished run, its descendants and their logs; does nothing if it is gone. Raises Conflict."""
         try:
             run = self._access.run(who, Action.DELETE_RUN, run_id)
         except NotFound:
@@ -146,20 +146,20 @@ class Runs:
         if found is not None:
             parent, kind = found
             kind.check_child_deletion(parent, run)
-        doomed = [run, *self._runs.descendants(run.id)]
-        for one in doomed:
+        to_delete = [run, *self._runs.descendants(run.id)]
+        for one in to_delete:
             if not one.status.is_terminal:
                 whose = "" if one.id == run_id else f", which came from {run_id!r},"
                 raise Conflict(f"Run {one.id!r}{whose} is still going on.", hint="Cancel it first.")
-        doomed.reverse()
-        for start in range(0, len(doomed), _DELETED_AT_ONCE):
-            page = [one.id for one in doomed[start : start + _DELETED_AT_ONCE]]
+        to_delete.reverse()
+        for start in range(0, len(to_delete), _DELETE_PAGE):
+            page = [one.id for one in to_delete[start : start + _DELETE_PAGE]]
             self._runs.delete(*page)
             for one_id in page:
                 self._logs.delete(one_id)
 
     def delete_of_experiment(self, who: Principal, workspace: str, experiment: str) -> None:
-        """Remove all runs of an experiment. Raises Conflict, and removes none, while one of them goes on."""
+        """Delete all runs of an experiment. Raises Conflict, and deletes none, if one of them has not ended."""
         self._access.workspace(who, Action.DELETE_EXPERIMENT, workspace)
         for run in self._runs.unfinished():
             if (run.workspace, run.experiment) == (workspace, experiment):
@@ -169,7 +169,7 @@ class Runs:
                 self.delete(who, run.id)
 
     def has_unfinished(self) -> bool:
-        """Whether a run that we started goes on; interactive ones end when their script says so, perhaps never."""
+        """Whether a submitted run has not ended. Interactive runs do not count: some are never ended."""
         return any(not run.is_interactive for run in self._runs.unfinished())
 
 

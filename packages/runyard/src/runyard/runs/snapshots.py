@@ -18,34 +18,36 @@ LARGEST_BYTES = 2**63 - 1
 
 
 class Snapshots:
-    """Source folders as they were when submitted, each named by the hash of what it holds."""
+    """Stores the source folders of runs, each under the hash of its content."""
 
     def __init__(self, files: FileStore, blobs: CallersBlobs, clock: Clock, *, warn_bytes: int, max_bytes: int) -> None:
         self._files, self._blobs, self._clock = files, blobs, clock
         self._warn_bytes, self._max_bytes = warn_bytes, max_bytes
 
     def keep(self, who: Principal, given: Sequence[FileEntry], *, allow_large: bool) -> tuple[Snapshot, list[str]]:
-        """Store the snapshot for a caller who may submit; returns it and warnings. Raises BlobsMissing, or TooLarge
-        unless `allow_large`."""
+        """Store a snapshot for a caller who may submit; return it and warnings.
+
+        Raises BlobsMissing, and TooLarge unless `allow_large`.
+        """
         entries = checked_entries(given)
-        warnings = self._weigh(entries, allow_large)
+        warnings = self._size_warnings(entries, allow_large)
         self._blobs.require(who, entries)
         snapshot = Snapshot(snapshot_id(entries), tuple(entries), self._clock.now())
         self._files.put_snapshot(snapshot)
         return snapshot, warnings
 
     def get(self, who: Principal, snapshot_id: str) -> Snapshot:
-        """Raises NotFound also for one that the caller may not see."""
+        """Raises NotFound, also for a snapshot that the caller may not see."""
         self._blobs.require_snapshot(who, snapshot_id)
         return self._files.get_snapshot(snapshot_id)
 
     def folder(self, who: Principal, snapshot_id: str) -> StoredFolder:
-        """Its files with their contents. Raises NotFound as `get`, and BlobDamaged."""
+        """Files of the snapshot with their content. Raises NotFound as `get` does, and BlobDamaged."""
         found = StoredFolder(self._blobs.stored, self.get(who, snapshot_id).entries)
         found.require_sound()
         return found
 
-    def _weigh(self, entries: Sequence[FileEntry], allow_large: bool) -> list[str]:
+    def _size_warnings(self, entries: Sequence[FileEntry], allow_large: bool) -> list[str]:
         total = sum(entry.size for entry in entries)
         if total <= self._warn_bytes:
             return []
@@ -61,7 +63,10 @@ class Snapshots:
 
 
 def checked_entries(given: Sequence[FileEntry]) -> list[FileEntry]:
-    """Sorted by path, each path normal and under its root, sizes and modes in range. Raises InvalidArgument."""
+    """Entries sorted by path, with normalized paths below the root, and sizes and modes in range.
+
+    Raises InvalidArgument.
+    """
     for entry in given:
         if entry.size > LARGEST_BYTES:
             raise InvalidArgument(f"The size of {entry.path[:80]!r} is more than a file can have.")
@@ -83,7 +88,7 @@ def checked_entries(given: Sequence[FileEntry]) -> list[FileEntry]:
 
 
 def snapshot_id(entries: Sequence[FileEntry]) -> str:
-    """The same for the same files, whoever asks and whenever."""
+    """Id that depends only on the paths, contents and modes of the files."""
     content = [[entry.path, entry.sha256, entry.size, entry.mode] for entry in entries]
     digest = hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
     return str(uuid.UUID(hex=digest[:32]))

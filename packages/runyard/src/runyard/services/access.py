@@ -1,4 +1,4 @@
-"""Asks the policy about things that stores know. Use cases ask here before they do anything."""
+"""Applies the policy to runs, assets and files of the stores. Every use case calls it before it does anything."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,23 +10,24 @@ from runyard.model.assets import Asset
 from runyard.model.runs import AttemptId, RunId, RunRecord
 from runyard.ports.stores import AssetStore, RunStore
 from runyard.runs.attempt_fence import AttemptFence
-from runyard.runs.children import is_descendant
 from runyard.services.data.node_reach import NodeReach
 
 _EVERY_BLOB = Resource("every blob")
 
 
 class Access:
-    """Every method raises Forbidden where the caller may not, and AttemptOver for who speaks for an attempt that is
-    over: it has nothing to read or to write any more."""
+    """Every method raises Forbidden if the policy does not allow the action, and AttemptOver if the caller's attempt is
+    over."""
 
     def __init__(self, runs: RunStore, assets: AssetStore, fence: AttemptFence) -> None:
         self._runs, self._fence, self._reach = runs, fence, NodeReach(runs, assets)
 
     def placed(self, who: Principal) -> Principal:
-        """The caller as its token says, a script's with its workspace. Raises Unauthorized once its run has ended or is
-        gone, and AttemptOver once another attempt of it has begun. A node is not looked up: its requests are many,
-        and each asks the fence."""
+        """The caller with its workspace filled in, if it is a script.
+
+        Raises Unauthorized if its run has ended or is gone, and AttemptOver if a newer attempt has begun. A node is not
+        looked up: it sends many requests, and each is checked by the fence.
+        """
         if who.role is not Role.RUN:
             return who
         assert who.run_id is not None
@@ -41,15 +42,15 @@ class Access:
         return replace(who, workspace=run.workspace)
 
     def living(self, who: Principal) -> None:
-        """Raises AttemptOver for who speaks for an attempt that is over. It may read the database."""
+        """Raises AttemptOver if the caller's attempt is over. It may read the database."""
         self._check_attempt(who)
 
     def right(self, who: Principal, action: Action) -> None:
-        """Raises Forbidden for who may do that to nothing. Reads no store."""
+        """Raises Forbidden if the caller may apply the action to no resource at all. Reads no store."""
         require_right(who, action)
 
     def service(self, who: Principal, action: Action) -> None:
-        if action is Action.SEE_SERVICE:  # a node whose attempt is over still finds its service
+        if action is Action.SEE_SERVICE:  # allowed for a node whose attempt is over
             require(who, action, SERVICE_ITSELF)
         else:
             self._require(who, action, SERVICE_ITSELF)
@@ -61,7 +62,7 @@ class Access:
         return may(who, Action.READ_WORKSPACE, Resource(name, workspace=name))
 
     def run(self, who: Principal, action: Action, run_id: RunId) -> RunRecord:
-        """The run, which the caller may do that with. NotFound where there is none."""
+        """The run, after a check that the caller may apply the action to it. Raises NotFound."""
         require_right(who, action)
         self._check_attempt(who)
         run = self._runs.get(run_id)
@@ -69,8 +70,8 @@ class Access:
         return run
 
     def reach(self, who: Principal, action: Action, run_id: RunId) -> None:
-        """The same for use cases that do not need the record. Asks no store for the caller's own run, nor for a caller
-        who may do everything: then nobody has looked whether there is such a run."""
+        """The same for use cases that do not need the record. Reads no store for the caller's own run, nor for a caller
+        who may do everything, so the run may not exist."""
         require_right(who, action)
         self._check_attempt(who)
         own = who.workspace if who.run_id == run_id else None
@@ -78,11 +79,11 @@ class Access:
             require(who, action, self._resource(self._runs.get(run_id)))
 
     def record(self, who: Principal, action: Action, run: RunRecord) -> None:
-        """The same of a run that was read before."""
+        """The same for a run that was already read."""
         self._require(who, action, self._resource(run))
 
     def may_read_run(self, who: Principal, run_id: RunId) -> bool:
-        """False also where there is none."""
+        """False also if the run does not exist."""
         try:
             self.run(who, Action.READ_RUN, run_id)
         except (NotFound, Forbidden):
@@ -91,43 +92,44 @@ class Access:
 
     def attempt(self, who: Principal, action: Action, attempt_id: AttemptId) -> None:
         require(who, action, Resource(f"attempt {attempt_id}", attempt_id=attempt_id))
-        if action is not Action.REPORT_ATTEMPT:  # answered though the attempt is over: the answer tells it to stop
+        if action is not Action.REPORT_ATTEMPT:  # allowed after the attempt is over: the answer tells it to stop
             self._check_attempt(who)
 
     def asset(self, who: Principal, action: Action, asset: Asset) -> Asset:
-        self._require(who, action, self._made_thing(f"{asset.kind.value[:-1]} {asset.name!r}", asset))
+        self._require(who, action, self._asset_resource(f"{asset.kind.value[:-1]} {asset.name!r}", asset))
         return asset
 
     def may_change(self, who: Principal, asset: Asset) -> bool:
-        return may(who, Action.CHANGE_ASSET, self._made_thing(asset.name, asset))
+        return may(who, Action.CHANGE_ASSET, self._asset_resource(asset.name, asset))
 
     def may_open_folders(self, who: Principal) -> bool:
         return may(who, Action.OPEN_FOLDERS, SERVICE_ITSELF)
 
     def may_read_every_credential(self, who: Principal) -> bool:
-        """The operator's own among them, which open the data of all workspaces."""
+        """Includes the operator's own credentials, which open the data of all workspaces."""
         return may(who, Action.READ_CREDENTIALS, SERVICE_ITSELF)
 
     def may_read_every_blob(self, who: Principal) -> bool:
         return may(who, Action.READ_BLOB, _EVERY_BLOB)
 
     def sees(self, who: Principal, action: Action, name: str, is_shown: Callable[[], bool]) -> bool:
-        """For what is hidden from whom it is not shown to, instead of refused. Who may see none at all is refused."""
+        """False if the resource must be hidden from the caller, as if it did not exist. Raises Forbidden if the caller
+        may see none at all."""
         require_right(who, action)
         self._check_attempt(who)
         return may(who, action, Resource(name, is_its_data=is_shown))
 
     def files(self, who: Principal, action: Action, workspace: str, datastore: str, path: str) -> None:
-        """`path` is that of a file, or what the paths of a listing begin with."""
-        self._require(who, action, self._place(who, action, workspace, datastore, path))
+        """`path` is the path of a file, or the prefix of a listing."""
+        self._require(who, action, self._data_scope(who, action, workspace, datastore, path))
 
     def some_files(self, who: Principal, action: Action, workspace: str, datastore: str) -> None:
-        """To be asked before the paths are known; each of them is asked about with `files` then."""
-        self._require(who, action, self._place(who, action, workspace, datastore, None))
+        """Check before the paths are known; call `files` for each path afterwards."""
+        self._require(who, action, self._data_scope(who, action, workspace, datastore, None))
 
     def may_read_file(self, who: Principal, workspace: str, datastore: str, path: str) -> bool:
-        """ "" is all of the datastore."""
-        return may(who, Action.READ_FILES, self._place(who, Action.READ_FILES, workspace, datastore, path))
+        """`path` "" means the whole datastore."""
+        return may(who, Action.READ_FILES, self._data_scope(who, Action.READ_FILES, workspace, datastore, path))
 
     def _require(self, who: Principal, action: Action, on: Resource) -> None:
         require_right(who, action)
@@ -144,29 +146,28 @@ class Access:
             workspace=run.workspace,
             run_id=run.id,
             created_by=run.created_by,
-            is_below=lambda ancestor: is_descendant(self._runs, run, RunId(ancestor)),
+            is_below=lambda ancestor: _is_descendant(self._runs, run, RunId(ancestor)),
         )
 
-    def _made_thing(self, name: str, asset: Asset) -> Resource:
-        """Who made it is told by the maker's record, not by its id alone: that of a run which is gone may be given to
-        another."""
+    def _asset_resource(self, name: str, asset: Asset) -> Resource:
+        """Checks the creator's record, not only its id: the id of a deleted run may be reused."""
         return Resource(
             name,
             workspace=asset.workspace,
-            is_below=lambda ancestor: self._was_made_below(asset, RunId(ancestor)),
+            is_below=lambda ancestor: self._was_created_below(asset, RunId(ancestor)),
         )
 
-    def _was_made_below(self, asset: Asset, ancestor: RunId) -> bool:
+    def _was_created_below(self, asset: Asset, ancestor: RunId) -> bool:
         role, _, run_id = asset.created_by.partition(":")
         if role != "run":
             return False
         try:
             maker = self._runs.get(RunId(run_id))
-            return maker.created_at <= asset.created_at and is_descendant(self._runs, maker, ancestor)
+            return maker.created_at <= asset.created_at and _is_descendant(self._runs, maker, ancestor)
         except NotFound:
             return False
 
-    def _place(self, who: Principal, action: Action, workspace: str, datastore: str, path: str | None) -> Resource:
+    def _data_scope(self, who: Principal, action: Action, workspace: str, datastore: str, path: str | None) -> Resource:
         def is_declared() -> bool:
             assert who.run_id is not None
             writes = action is not Action.READ_FILES
@@ -174,3 +175,12 @@ class Access:
 
         name = f"datastore {datastore!r}" if path is None else f"{path!r} in datastore {datastore!r}"
         return Resource(name, workspace=workspace, is_its_data=is_declared)
+
+
+def _is_descendant(runs: RunStore, run: RunRecord, ancestor_id: RunId) -> bool:
+    """True for the ancestor itself, its children, their children and so on."""
+    while run.id != ancestor_id:
+        if run.parent_id is None:
+            return False
+        run = runs.get(run.parent_id)
+    return True

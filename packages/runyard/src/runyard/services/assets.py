@@ -23,60 +23,60 @@ TRIES_AGAINST_OTHER_WRITERS = 20
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which assets of a kind to list."""
+    """Filter for listing assets of a kind."""
 
     name: str | None = None
     latest_only: bool = False
     tags: Mapping[str, str | None] = field(default_factory=dict)
-    """One given None only has to be there."""
+    """A tag with the value None must exist with any value."""
     created_by: str | None = None
 
 
 @dataclass(frozen=True)
 class AssetChanges:
-    """Merged into the body's top level and into the tags; what is given None is removed."""
+    """Changes to merge into the top level of the body and into the tags; None removes an entry."""
 
     body: MergePatch = field(default_factory=MergePatch)
     tags: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class KindRules(Protocol[D]):
-    """What one kind of asset asks for beyond being stored. Raises InvalidArgument, NotFound or Conflict."""
+    """Checks and side effects of one kind of asset. Methods raise InvalidArgument, NotFound or Conflict."""
 
     is_versioned: bool
     turn: AbstractContextManager[Any]
-    """Held while one is made or deleted, so that what is checked before still holds then."""
+    """Lock held while an asset is created or deleted, so that earlier checks stay valid."""
 
     def is_news(self, latest: Asset, new: D) -> bool:
-        """Tell whether it makes a new version; False where it equals the latest one."""
+        """True if it needs a new version; False if it equals the latest one."""
 
     def checked(self, who: Principal, workspace: str, name: str, new: D) -> D:
-        """A new asset as it will be stored. What it names is looked up as the caller sees it."""
+        """The new asset to store. References are resolved with the caller's rights."""
 
     def checked_change(self, who: Principal, seen: Asset, changed: D) -> D:
-        """An asset that is there, as it will be stored. `changed` is what it is to be, and not yet checked."""
+        """The changed asset to store. `changed` is the unchecked result of the change."""
 
     def stored(self, asset: Asset) -> None:
         """Called after each write."""
 
     def before_delete(self, asset: Asset, version: int | None) -> None:
-        """`asset` is the latest of its name; that version of it is to go, or with None all."""
+        """Called before a version, or all versions if None, is deleted. `asset` is the latest of its name."""
 
     def deleted(self, asset: Asset) -> None: ...
 
 
 class Assets:
-    """The named things of a workspace. Kinds that have no versions are changed in place."""
+    """The assets of a workspace. Kinds without versions are changed in place."""
 
     def __init__(
         self, assets: AssetStore, workspaces: Workspaces, access: Access, rules: Mapping[AssetKind, KindRules[Any]]
     ) -> None:
         self._assets, self._workspaces, self._access, self._rules = assets, workspaces, access, rules
-        # One service owns a home, so a lock in it is enough to keep unversioned names single.
+        # Only one service writes to a database, so this lock keeps unversioned names unique.
         self._writing = threading.Lock()
 
     def list(self, who: Principal, workspace: str, kind: str, wanted: Wanted) -> Sequence[Asset]:
-        """By name, newest version first."""
+        """Sorted by name, newest version first."""
         self._workspaces.enter(who, Action.READ_ASSET, workspace)
         found = self._assets.list(workspace, asset_kind(kind), wanted.name, latest_only=wanted.latest_only)
         return [asset for asset in found if asset.name and _is_wanted(asset, wanted)]
@@ -93,7 +93,7 @@ class Assets:
         return self._assets.get_by_id(workspace, asset_kind(kind), asset_id)
 
     def create(self, who: Principal, workspace: str, name: str, new: NewAsset, tags: Tags) -> Asset:
-        """The next version of the name, or the one and only of an unversioned kind."""
+        """Store the next version of the name, or replace the only one of an unversioned kind."""
         self._workspaces.enter(who, Action.CREATE_ASSET, workspace)
         rules = self._rules[new.kind]
         check_asset_name(new.kind, name)
@@ -124,7 +124,7 @@ class Assets:
         raise Conflict(f"{name!r} is being changed by others all the time.", hint="Try again.")
 
     def delete(self, who: Principal, workspace: str, kind: str, name: str, version: int | None = None) -> None:
-        """One version or all; quiet when gone."""
+        """Delete one version or all; does nothing if it is gone."""
         self._access.right(who, Action.CHANGE_ASSET)
         self._access.workspace(who, Action.READ_ASSET, workspace)
         found = asset_kind(kind)
@@ -170,7 +170,7 @@ class Assets:
 
 
 def _check_tags(kind: AssetKind, tags: Mapping[str, str | None]) -> None:
-    """Labels of environments, and the keys they are built under, lie among their tags: they are set in other ways."""
+    """Refuse tags of environments that Runyard sets itself: labels and build keys."""
     own = [name for name in tags if kind is AssetKind.ENVIRONMENT and (name == KEY_TAG or name.startswith(LABEL_TAG))]
     if own:
         raise InvalidArgument(f"The tag {ascii(own[0])[:80]} is set by Runyard.", hint="Give labels as labels.")

@@ -20,13 +20,13 @@ _BUILT = frozenset({RunStatus.RUNNING, RunStatus.FINALIZING, RunStatus.CANCEL_RE
 class BuildProvisions:
     settings: PackageSettings
     registries: Mapping[str, Mapping[str, str]]
-    """Users and passwords, by the registry's address."""
+    """Users and passwords by registry address."""
     addresses: Mapping[str, str]
-    """Those with passwords, by what stands for them in the environment."""
+    """URLs with passwords, by the marked URLs that stand for them in the environment."""
 
 
 class AttemptPackages:
-    """What a node is told when it builds the environment of an attempt: more than stands in any plan or file."""
+    """Settings and secrets for a node that builds the environment of an attempt; they are in no plan or file."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class AttemptPackages:
         self._runs, self._packages, self._logins, self._addresses = runs, packages, logins, addresses
 
     def of_attempt(self, who: Principal, attempt_id: AttemptId) -> BuildProvisions:
-        """The logins are those that its image can need, the addresses those that it names, and no others. Raises
-        Conflict once the script runs, which may read its node's token: nothing is built any more."""
+        """Settings, with only the logins and addresses that the environment needs. Raises Conflict once the script
+        runs: the build is over, and the script could read the node's token."""
         self._access.attempt(who, Action.SERVE_ATTEMPT, attempt_id)
         run = self._runs.get(run_of(attempt_id))
         if run.status in _BUILT and not run.is_interactive:

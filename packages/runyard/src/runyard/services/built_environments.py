@@ -15,14 +15,14 @@ from runyard.services.access import Access
 from runyard.services.environment_names import EnvironmentNames
 
 KEY_TAG = "runyard.key"
-"""A tag of a stored environment: the key under which this machine has it."""
+"""Tag of a stored environment with the key of its build."""
 _KEY = re.compile(r"[0-9a-f]{24}")
 MOST_REMEMBERED = 10_000
 SHOWN_OF_IMAGES = ("name", "id", "registry", "dockerfile", "python")
 
 
 class BuiltEnvironments:
-    """Which of the built environments each stored one has become."""
+    """Records which built environment belongs to which stored one."""
 
     def __init__(self, assets: AssetStore, names: EnvironmentNames, root: Path, access: Access) -> None:
         """`root` is the folder of built environments."""
@@ -31,8 +31,8 @@ class BuiltEnvironments:
         self._lock = threading.Lock()
 
     def note(self, run: RunRecord, key: str) -> None:
-        """The run's environment has that key. Costs nothing where that is known. A key that is none, which a node may
-        have told, is none of ours."""
+        """Record the key of a run's environment; cheap if it is known. A malformed key, which a node may have sent, is
+        ignored."""
         if not _KEY.fullmatch(key):
             return
         environment = run.definition.environment
@@ -45,16 +45,16 @@ class BuiltEnvironments:
             self._noted[which] = key
             asset = self._names.saved(run.workspace, environment)
             if asset is not None and asset.tags.get(KEY_TAG) != key:
-                with suppress(Conflict, NotFound):  # somebody tags it at this moment: the next run notes it again
+                with suppress(Conflict, NotFound):  # tagged concurrently: the next run records it
                     self._assets.replace(asset, asset.body, {**asset.tags, KEY_TAG: key})
 
     def image_of(self, key: str) -> JsonObject | None:
-        """What is known of the image of the built environment of that key; None where it has none, or is not there."""
+        """Details of the image with that key; None if it is not built or no image."""
         found = ImageFolder(self._root, key).details() if key else None
         return None if found is None else {name: getattr(found, name) for name in SHOWN_OF_IMAGES}
 
     def image(self, who: Principal, workspace: str, name: str, version: int | None) -> JsonObject:
-        """Of the environment's image. Raises NotFound where it is not built, or no image."""
+        """Details of the environment's image. Raises NotFound if it is not built or no image."""
         self._access.workspace(who, Action.READ_ASSET, workspace)
         asset = self._assets.get(workspace, AssetKind.ENVIRONMENT, name, version)
         found = self.image_of(asset.tags.get(KEY_TAG, ""))

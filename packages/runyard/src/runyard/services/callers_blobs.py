@@ -1,4 +1,5 @@
-"""Blobs are shared by all workspaces under the name of their hash. Knowing a hash must not open another's content."""
+"""Access to blobs per caller. All workspaces share the blob store, and knowing a hash must not give access to the
+content of another workspace."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,15 +23,15 @@ _SNAPSHOT_PROPERTY = "ContentSnapshotId"
 
 
 class CallersBlobs:
-    """Blobs as each caller sees them. A run finds what its workspace has: what runs there have sent, and what its own
-    snapshot, build context and resumed outputs hold. Any other blob is missing to it, until it sends the bytes itself.
+    """Blobs that a caller may see. A run sees the blobs that runs of its workspace have uploaded, and those of its own
+    snapshot, build context and resumed outputs. Other blobs are missing for it until it uploads them itself.
 
-    What was shown is remembered in memory: after a restart a run is asked to send once more.
+    Uploads are remembered in memory: after a restart of the service a run may have to upload again.
     """
 
     def __init__(self, stored: BlobStore, runs: RunStore, files: FileStore, assets: AssetStore, access: Access) -> None:
         self.stored = stored
-        """All of them, for the service's own work."""
+        """The store of all blobs, for the service's own work."""
         self._runs, self._files, self._assets, self._access = runs, files, assets, access
         self._shown: Recent[tuple[str, bytes], bool] = Recent(_MOST_SHOWN, _SHOWN_SECONDS)
         self._own: Recent[RunId, tuple[str, frozenset[str]]] = Recent(_MOST_RUNS, _RUN_SECONDS)
@@ -40,7 +41,7 @@ class CallersBlobs:
         return [name for name in names if name in absent or not self._has(who, name)]
 
     def require(self, who: Principal, entries: Sequence[FileEntry]) -> None:
-        """Raises BlobsMissing where the caller has to send some first."""
+        """Raises BlobsMissing if the caller must upload some first."""
         missing = self.missing(who, list(dict.fromkeys(entry.sha256 for entry in entries)))
         if missing:
             raise BlobsMissing(
@@ -76,32 +77,32 @@ class CallersBlobs:
     def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
         deleted = self.stored.delete_unused(used, older_than_seconds)
         for workspace, sha256 in self._shown.kept():
-            if self.stored.local_path(sha256.hex()) is None:  # `missing` would keep it from the next deletion
+            if self.stored.local_path(sha256.hex()) is None:  # not `missing`, which would mark it as used
                 self._shown.drop((workspace, sha256))
         return deleted
 
     def require_readable(self, who: Principal, sha256: str) -> None:
-        """NotFound, as of a blob that is not there, where the caller may not have it."""
+        """Raises NotFound, as for a missing blob, if the caller may not read it."""
         if not self._access.sees(who, Action.READ_BLOB, f"blob {sha256}", lambda: self._is_readable(who, sha256)):
             raise NotFound(f"There is no blob {sha256}.", hint="Send it again.")
 
     def require_snapshot(self, who: Principal, snapshot_id: str) -> None:
-        """The same of a snapshot: a run reads those of its workspace's runs."""
+        """The same for a snapshot: a run may read those of runs of its workspace."""
         name = f"snapshot {snapshot_id!r}"
-        if not self._access.sees(who, Action.READ_SNAPSHOT, name, lambda: self._is_code_of(who, snapshot_id)):
+        if not self._access.sees(who, Action.READ_SNAPSHOT, name, lambda: self._is_readable_snapshot(who, snapshot_id)):
             raise NotFound(f"There is no snapshot {snapshot_id!r}.", hint="Submit the folder again to make it.")
 
     def _is_readable(self, who: Principal, sha256: str) -> bool:
         check_sha256(sha256)
         return self._has(who, sha256) or self._is_named(who, sha256)
 
-    def _is_code_of(self, who: Principal, snapshot_id: str) -> bool:
+    def _is_readable_snapshot(self, who: Principal, snapshot_id: str) -> bool:
         assert who.run_id is not None
         if self._runs.get(who.run_id).snapshot_id == snapshot_id:
             return True
         wanted = {_SNAPSHOT_PROPERTY: snapshot_id}
-        query = RunQuery(self._seen(who.run_id)[0], include_children=True, properties=wanted, limit=100)
-        # A script can set the property on a run that has no snapshot, so the record counts.
+        query = RunQuery(self._workspace_and_blobs(who.run_id)[0], include_children=True, properties=wanted, limit=100)
+        # A script can set the property on a run without a snapshot, so the record decides.
         return any(run.snapshot_id == snapshot_id for run in self._runs.list(query))
 
     def _has(self, who: Principal, sha256: str) -> bool:
@@ -109,25 +110,25 @@ class CallersBlobs:
             return True
         if who.run_id is None:
             return False
-        workspace, own = self._seen(who.run_id)
+        workspace, own = self._workspace_and_blobs(who.run_id)
         return sha256 in own or bool(self._shown.get((workspace, bytes.fromhex(sha256))))
 
     def _show(self, who: Principal, names: Iterable[str]) -> None:
         if who.run_id is not None:
-            workspace = self._seen(who.run_id)[0]
+            workspace = self._workspace_and_blobs(who.run_id)[0]
             for sha256 in names:
                 self._shown.put((workspace, bytes.fromhex(sha256)), True)
 
-    def _seen(self, run_id: RunId) -> tuple[str, frozenset[str]]:
-        """The run's workspace, and the blobs that its nodes make it from."""
+    def _workspace_and_blobs(self, run_id: RunId) -> tuple[str, frozenset[str]]:
+        """Workspace of the run, and the blobs that its nodes need."""
         found = self._own.get(run_id)
         if found is None:
             run = self._runs.get(run_id)
-            found = run.workspace, frozenset(self._made_of(run))
+            found = run.workspace, frozenset(self._needed_blobs(run))
             self._own.put(run_id, found)
         return found
 
-    def _made_of(self, run: RunRecord) -> Iterator[str]:
+    def _needed_blobs(self, run: RunRecord) -> Iterator[str]:
         context = run.definition.environment.docker.build_context
         yield from (entry.sha256 for entry in (context.files if context else ()))
         if run.snapshot_id:
@@ -136,9 +137,10 @@ class CallersBlobs:
             yield from (entry.sha256 for entry in self._files.list(RunId(resumed)))
 
     def _is_named(self, who: Principal, sha256: str) -> bool:
-        """Whether it is of a model or a kept wheel of the workspace. The others of that one are shown from then on."""
+        """True if it belongs to a model or a stored wheel of the workspace. Also shows the other blobs of that
+        asset."""
         assert who.run_id is not None
-        workspace = self._seen(who.run_id)[0]
+        workspace = self._workspace_and_blobs(who.run_id)[0]
         for kind, field, place in ((AssetKind.MODEL, "files", 1), (AssetKind.ENVIRONMENT_LOCK, "wheels", 2)):
             for asset in self._assets.list(workspace, kind):
                 names = [row[place] for row in asset.body.get(field) or ()]
@@ -149,7 +151,7 @@ class CallersBlobs:
 
 
 def _verified(sha256: str, chunks: Iterable[bytes]) -> int:
-    """The size of a body that is the blob of that name, which is here. InvalidArgument where it is another."""
+    """Size of an upload of a blob that is already stored. Raises InvalidArgument if its hash differs."""
     digest, size = hashlib.sha256(), 0
     for chunk in chunks:
         digest.update(chunk)

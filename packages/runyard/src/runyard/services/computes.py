@@ -28,7 +28,7 @@ class ComputeStatus:
 
 
 class ComputeRules(PlainKind[ComputeDefinition]):
-    """A cluster of min_nodes to max_nodes nodes. Its site makes and removes the nodes."""
+    """Rules of compute targets: clusters of min_nodes to max_nodes nodes. Their site adds and removes the nodes."""
 
     is_versioned = False
 
@@ -49,7 +49,7 @@ class ComputeRules(PlainKind[ComputeDefinition]):
             self._access.workspace(who, Action.PLACE_COMPUTE, workspace)
         kept = new.stored(self._sites.targets.checked(new))
         if kept.own_place:
-            self._sites.require(kept)  # first: a place once opened is kept
+            self._sites.require(kept)  # first, because a site stays open once it was opened
         self._check_place(workspace, name, kept)
         return kept
 
@@ -75,7 +75,7 @@ class ComputeRules(PlainKind[ComputeDefinition]):
         self._controller.wake()
 
     def _check_place(self, workspace: str, name: str, kept: ComputeDefinition) -> None:
-        """What is there under this name may not be moved under its runs; its nodes must be ones that can be had."""
+        """Check that the site can provide the nodes, and that an existing target does not move while it has runs."""
         now = datetime.now(UTC)
         wanted = Asset("", workspace, AssetKind.COMPUTE, name, 1, now, now, kept.raw)
         self._places.check_cluster(wanted)
@@ -94,7 +94,7 @@ class ComputeRules(PlainKind[ComputeDefinition]):
 
 
 class Computes:
-    """What a cluster has at the moment."""
+    """Current nodes and status of compute targets."""
 
     def __init__(self, assets: AssetStore, places: Places, access: Access) -> None:
         self._assets, self._places, self._access = assets, places, access
@@ -103,7 +103,7 @@ class Computes:
         return self._places.nodes(self._get(who, workspace, name))
 
     def status(self, who: Principal, workspace: str, name: str) -> ComputeStatus:
-        """Where its site cannot be reached, `errors` says so and there are no nodes to tell of."""
+        """Status of a target. If its site cannot be reached, `errors` says so and there are no nodes."""
         asset = self._get(who, workspace, name)
         try:
             return _status(asset, self._places.nodes(asset))

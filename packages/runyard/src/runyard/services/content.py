@@ -11,18 +11,18 @@ PIECE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class Content:
-    """A file ready to be sent: by its path where it lies on this machine and will not change, else in pieces."""
+    """A file to send: by its path if it is on this machine and does not change, else in pieces."""
 
     size: int
     path: Path | None = None
     pieces: Callable[[], Iterator[bytes]] | None = None
     part: Callable[[int, int], Iterator[bytes | memoryview]] | None = None
-    """Pieces of so many bytes from a start, where any part of the file can be had."""
+    """Function(start, length) that yields a range of the file; None if ranges are not supported."""
     etag: str = ""
 
 
 class StoredFolder:
-    """Files whose contents are blobs, for a caller who was let in to all of them: a snapshot, a package."""
+    """Files whose contents are blobs, such as a snapshot or a package. The caller has checked access to all of them."""
 
     def __init__(self, blobs: BlobStore, entries: Sequence[FileEntry]) -> None:
         self._blobs, self.entries = blobs, entries
@@ -33,7 +33,7 @@ class StoredFolder:
                 yield piece
 
     def require_sound(self) -> None:
-        """Raises BlobDamaged naming the files whose content is missing or altered."""
+        """Raises BlobDamaged naming the files with missing or altered content."""
         bad = []
         for entry in self.entries:
             try:

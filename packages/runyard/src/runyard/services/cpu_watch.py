@@ -9,23 +9,23 @@ LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Used:
-    """By processes, since they began."""
+    """Resources that processes have used since they started."""
 
     cpu_seconds: float
     peak_memory_bytes: int
 
 
 class CpuWatch:
-    """What processes use while the block lasts; the numbers are good at its end."""
+    """Measures what processes use during the block; the numbers are valid after it."""
 
-    def __init__(self, look: Callable[[], Used]) -> None:
-        self._look, self._ended = look, threading.Event()
+    def __init__(self, read: Callable[[], Used]) -> None:
+        self._read, self._ended = read, threading.Event()
         self._thread = threading.Thread(target=self._watch, name="measuring", daemon=True)
         self.cpu_seconds, self.peak_cores, self.peak_memory_bytes = 0.0, 0.0, 0
 
     def __enter__(self) -> "CpuWatch":
-        self._first = self._last = self._look()
-        self._looked_at = monotonic()
+        self._first = self._last = self._read()
+        self._read_at = monotonic()
         self._thread.start()
         return self
 
@@ -35,14 +35,14 @@ class CpuWatch:
         self._ended.set()
         self._thread.join()
         if error is None:
-            last = self._look()
+            last = self._read()
             self.cpu_seconds = max(0.0, last.cpu_seconds - self._first.cpu_seconds)
             self.peak_memory_bytes = max(self.peak_memory_bytes, last.peak_memory_bytes)
 
     def _watch(self) -> None:
         while not self._ended.wait(LOOK_SECONDS):
-            seen, now = self._look(), monotonic()
-            cores = (seen.cpu_seconds - self._last.cpu_seconds) / (now - self._looked_at)
+            seen, now = self._read(), monotonic()
+            cores = (seen.cpu_seconds - self._last.cpu_seconds) / (now - self._read_at)
             self.peak_cores = max(self.peak_cores, cores)
             self.peak_memory_bytes = max(self.peak_memory_bytes, seen.peak_memory_bytes)
-            self._last, self._looked_at = seen, now
+            self._last, self._read_at = seen, now

@@ -12,7 +12,7 @@ from runyard.services.workspaces import Workspaces
 
 LATEST = "latest"
 LABEL_TAG = "runyard.label/"
-"""How the tags of an environment's version begin that are its labels."""
+"""Prefix of the tags that are labels."""
 MOST_LABELS = 100
 TRIES_AGAINST_OTHER_WRITERS = 20
 _KIND = AssetKind.ENVIRONMENT
@@ -20,14 +20,14 @@ _LABEL = re.compile(r"[A-Za-z0-9][\w.-]{0,127}", re.ASCII)
 
 
 class EnvironmentLabels:
-    """Names for versions of an environment. One label is of one version: given to another, it leaves the first."""
+    """Labels of environment versions. A label belongs to one version; setting it on another moves it."""
 
     def __init__(self, assets: AssetStore, workspaces: Workspaces, access: Access) -> None:
         self._assets, self._workspaces, self._access = assets, workspaces, access
         self._writing = threading.Lock()
 
     def find(self, who: Principal, workspace: str, name: str, label: str) -> Asset:
-        """Raises NotFound, with the labels there are. The newest version is always the latest."""
+        """The version with the label; "latest" is the newest. Raises NotFound with the known labels."""
         self._workspaces.enter(who, Action.READ_ASSET, workspace)
         versions = self._assets.list(workspace, _KIND, name)
         if not versions:
@@ -41,8 +41,7 @@ class EnvironmentLabels:
         raise NotFound(f"The environment {name!r} has no label {ascii(label)[:80]}. Known: {', '.join(known)}.")
 
     def put(self, who: Principal, workspace: str, name: str, version: int | None, labels: Sequence[str]) -> None:
-        """These are the labels of that version from now on, or of the newest. To take a label from another version is
-        to change that one, too."""
+        """Replace the labels of a version, by default the newest. Moving a label also changes its old version."""
         self._access.right(who, Action.CHANGE_ASSET)
         self._access.workspace(who, Action.READ_ASSET, workspace)
         wanted = _checked(labels)

@@ -17,8 +17,11 @@ _NAMING = ("name", "version")
 
 
 class EnvironmentNames:
-    """Gives every environment that runs a name and a version by which it can be had again: those it is registered
-    under, or else `Autosave_TIME_HASH`, which one of the same content has already or gets now."""
+    """Names the environments of runs, so that they can be found again.
+
+    A registered environment keeps its name and version; any other is saved as `Autosave_TIME_HASH`, once for the same
+    content.
+    """
 
     def __init__(self, assets: AssetStore, clock: Clock) -> None:
         self._assets, self._clock = assets, clock
@@ -26,8 +29,8 @@ class EnvironmentNames:
         self._autosaved: dict[str, dict[str, str]] = {}
 
     def named(self, who: Principal, workspace: str, environment: EnvironmentDefinition) -> EnvironmentDefinition:
-        """The environment with `name` and `version`. One that has a name keeps it; where it is not registered so, its
-        version is the name that it was saved under."""
+        """The environment with `name` and `version`. A named one that is not registered keeps its name; its version is
+        the autosave name."""
         name = environment.name
         if name.startswith(CURATED_PREFIX):
             return environment
@@ -39,7 +42,7 @@ class EnvironmentNames:
         return environment.called(name, saved) if name else environment.called(saved, "1")
 
     def saved(self, workspace: str, environment: EnvironmentDefinition) -> Asset | None:
-        """The asset that `named` gave the environment its name and version of."""
+        """The asset that belongs to a result of `named`; None if there is none."""
         name, version = environment.name, environment.version
         if version.startswith(AUTOSAVE):
             name, version = version, "1"
@@ -79,20 +82,21 @@ class EnvironmentNames:
 
 
 def _digest(environment: JsonObject) -> str:
-    """The same for environments that mean the same: what is null need not be there, and a Dockerfile leaves no choice
-    of a base image."""
+    """Hash of the content. Null fields are ignored, and so is the base image if there is a Dockerfile."""
     content = {name: value for name, value in environment.items() if name not in _NAMING}
     docker = dict(as_object(content.get("docker") or NOTHING, "environment.docker"))
     if docker.get("baseDockerfile") or docker.get("buildContext"):
         docker.pop("baseImage", None)
-    return hashlib.sha256(json.dumps(_said({**content, "docker": docker}), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(_without_nulls({**content, "docker": docker}), sort_keys=True).encode()
+    ).hexdigest()
 
 
-def _said(value: JsonValue) -> JsonValue:
+def _without_nulls(value: JsonValue) -> JsonValue:
     if isinstance(value, Mapping):
-        kept = {name: _said(one) for name, one in value.items()}
+        kept = {name: _without_nulls(one) for name, one in value.items()}
         return {name: one for name, one in kept.items() if one is not None and one != {}}
-    return [_said(one) for one in value] if isinstance(value, list) else value
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 def _is_number(version: str) -> bool:

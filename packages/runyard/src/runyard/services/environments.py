@@ -26,14 +26,14 @@ MARK_USED_EVERY = timedelta(days=1)
 @dataclass(frozen=True)
 class KeptWheel:
     key: str
-    """Tells for which machines and packages it is good."""
+    """Key of the machine and packages that it was compiled for."""
     file_name: str
     sha256: str
 
 
 @dataclass(frozen=True)
 class KeptEnvironment:
-    """What nodes make an environment from that another node has made before."""
+    """Lock and wheels of an environment that a node has built, for other nodes."""
 
     python: str
     lock: str
@@ -41,9 +41,9 @@ class KeptEnvironment:
 
 
 class Environments:
-    """Locks and compiled wheels of environments, for nodes that share no files with the service.
+    """Stores locks and compiled wheels of environments, for nodes that share no files with the service.
 
-    They are kept per workspace: a run's node cannot change what runs of other workspaces are made of.
+    Stored per workspace, so that a node cannot change the environments of other workspaces.
     """
 
     def __init__(self, runs: RunStore, assets: AssetStore, blobs: CallersBlobs, clock: Clock, access: Access) -> None:
@@ -51,49 +51,51 @@ class Environments:
         self._runs, self._assets, self._blobs, self._clock = runs, assets, blobs, clock
 
     def known(self, workspace: str, key: str) -> bool:
-        """Whether a node can make it without resolving or compiling anything."""
+        """Whether a node can build it without resolving or compiling."""
         return self._find(workspace, key) is not None
 
     def python_of(self, workspace: str, key: str) -> str:
-        """The minor version of its Python; "" where no node has made it."""
-        seen = self._find(workspace, key)
-        return "" if seen is None else str(seen.body["python"])
+        """Minor version of its Python; "" if no node has built it."""
+        stored = self._find(workspace, key)
+        return "" if stored is None else str(stored.body["python"])
 
     def get(self, who: Principal, attempt_id: AttemptId, key: str) -> KeptEnvironment:
-        """Raises NotFound where no node has made it yet. Marks it as used."""
+        """The stored lock and wheels, marked as used. Raises NotFound if no node has built it yet."""
         self._access.attempt(who, Action.SERVE_ATTEMPT, attempt_id)
-        seen = self._find(self._workspace(attempt_id), _checked(KEY, key, "key"))
-        if seen is None:
+        stored = self._find(self._workspace(attempt_id), _checked(KEY, key, "key"))
+        if stored is None:
             raise NotFound(f"No node has made the environment {key} yet.")
-        if self._clock.now() - seen.modified_at > MARK_USED_EVERY:
+        if self._clock.now() - stored.modified_at > MARK_USED_EVERY:
             with suppress(Conflict):
-                self._assets.replace(seen, seen.body, seen.tags)
-        return _from_body(seen.body)
+                self._assets.replace(stored, stored.body, stored.tags)
+        return _from_body(stored.body)
 
-    def put(self, who: Principal, attempt_id: AttemptId, key: str, made: KeptEnvironment) -> None:
-        """Keep what a node has made. The first lock and the first wheel of a key count, so that no node changes what
-        others install; a forced build replaces them. Safe to repeat. Raises BlobsMissing for wheels that were not sent
-        before."""
+    def put(self, who: Principal, attempt_id: AttemptId, key: str, built: KeptEnvironment) -> None:
+        """Store what a node has built. Safe to repeat.
+
+        The first lock and the first wheel of a key stay, so that no node changes what others install; a forced build
+        replaces them. Raises BlobsMissing for wheels that were not uploaded before.
+        """
         self._access.attempt(who, Action.SERVE_ATTEMPT, attempt_id)
-        _check(made)
-        missing = self._blobs.missing(who, [wheel.sha256 for wheel in made.wheels])
+        _check(built)
+        missing = self._blobs.missing(who, [wheel.sha256 for wheel in built.wheels])
         if missing:
             raise BlobsMissing("The wheels are not here yet.", hint="Send them, then ask again.", sha256=missing)
         run, name = self._runs.get(run_of(attempt_id)), _checked(KEY, key, "key")
         while True:
-            seen = self._find(run.workspace, name)
-            if seen is None:
-                self._assets.add(run.workspace, LOCK, name, _to_body(made), {}, who.name)
+            stored = self._find(run.workspace, name)
+            if stored is None:
+                self._assets.add(run.workspace, LOCK, name, _to_body(built), {}, who.name)
                 return
-            body = _to_body(made if run.definition.runyard.is_forced_build else _added(_from_body(seen.body), made))
-            if body == seen.body:
+            body = _to_body(built if run.definition.runyard.is_forced_build else _added(_from_body(stored.body), built))
+            if body == stored.body:
                 return
             with suppress(Conflict):
-                self._assets.replace(seen, body, seen.tags)
+                self._assets.replace(stored, body, stored.tags)
                 return
 
     def prune(self, older_than: timedelta) -> list[str]:
-        """Forget what no node asked for in that long. The blobs of its wheels are then nobody's."""
+        """Delete records unused for that long; return their keys. Their wheel blobs become garbage."""
         before = self._clock.now() - older_than
         forgotten = []
         for workspace in self._assets.list_workspaces():
@@ -113,9 +115,9 @@ class Environments:
             return None
 
 
-def _check(made: KeptEnvironment) -> None:
-    _checked(PYTHON, made.python, "python")
-    for wheel in made.wheels:
+def _check(built: KeptEnvironment) -> None:
+    _checked(PYTHON, built.python, "python")
+    for wheel in built.wheels:
         _checked(KEY, wheel.key, "wheels")
         _checked(WHEEL, wheel.file_name, "wheels")
         check_sha256(wheel.sha256)
@@ -127,16 +129,16 @@ def _checked(pattern: re.Pattern[str], value: str, argument: str) -> str:
     return value
 
 
-def _added(kept: KeptEnvironment, made: KeptEnvironment) -> KeptEnvironment:
-    """The kept environment, with wheels of other keys where they were made for the same lock."""
+def _added(kept: KeptEnvironment, built: KeptEnvironment) -> KeptEnvironment:
+    """The stored environment with additional wheels, if they were built for the same lock."""
     known = {wheel.key for wheel in kept.wheels}
-    others = [wheel for wheel in made.wheels if wheel.key not in known] if made.lock == kept.lock else []
+    others = [wheel for wheel in built.wheels if wheel.key not in known] if built.lock == kept.lock else []
     return replace(kept, wheels=(*kept.wheels, *others))
 
 
-def _to_body(made: KeptEnvironment) -> dict[str, Any]:
-    wheels = {wheel.key: [wheel.key, wheel.file_name, wheel.sha256] for wheel in made.wheels}
-    return {"python": made.python, "lock": made.lock, "wheels": list(wheels.values())}
+def _to_body(built: KeptEnvironment) -> dict[str, Any]:
+    wheels = {wheel.key: [wheel.key, wheel.file_name, wheel.sha256] for wheel in built.wheels}
+    return {"python": built.python, "lock": built.lock, "wheels": list(wheels.values())}
 
 
 def _from_body(body: Mapping[str, Any]) -> KeptEnvironment:

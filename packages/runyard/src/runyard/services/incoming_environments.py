@@ -15,15 +15,17 @@ MOST_CONTEXT_FILES = 100_000
 
 
 class IncomingEnvironments:
-    """Takes environments in, whatever they come with: a run, a build, an asset, a deployment. What is stored and shown
-    is what `taken` gives back."""
+    """Checks environments that arrive with a run, build, asset or deployment, and moves their secrets to the vault.
+
+    Only the result of `accept` may be stored or shown.
+    """
 
     def __init__(self, logins: RegistryLogins, addresses: PrivateAddresses, blobs: CallersBlobs) -> None:
         self._logins, self._addresses, self._blobs = logins, addresses, blobs
 
-    def taken(self, who: Principal, workspace: str, environment: EnvironmentDefinition) -> EnvironmentDefinition:
-        """Without passwords, and with the text of its build context's Dockerfile. Raises InvalidArgument, or
-        BlobsMissing for files of the context that the caller has not sent before."""
+    def accept(self, who: Principal, workspace: str, environment: EnvironmentDefinition) -> EnvironmentDefinition:
+        """The environment without passwords, and with the text of its build context's Dockerfile. Raises
+        InvalidArgument, or BlobsMissing for files of the context that the caller has not uploaded."""
         kept = self._logins.taken_out(who, workspace, environment.checked())
         context = kept.docker.build_context
         if context is not None and context.rows:
@@ -31,13 +33,13 @@ class IncomingEnvironments:
         return self._without_secrets(workspace, kept)
 
     def of_definition(self, who: Principal, workspace: str, definition: RunDefinition) -> RunDefinition:
-        """A run definition with its environment taken in."""
+        """The run definition with its environment checked by `accept`."""
         if not definition.environment:
             return definition
-        return definition.with_environment(self.taken(who, workspace, definition.environment))
+        return definition.with_environment(self.accept(who, workspace, definition.environment))
 
     def _without_secrets(self, workspace: str, environment: EnvironmentDefinition) -> EnvironmentDefinition:
-        """Of the addresses in what it is built from; its variables are the script's."""
+        """Remove secrets from the addresses that it is built from; variables are left to the script."""
         python, docker = environment.raw.get("python"), environment.docker_fields()
         kept = environment
         if python and (bare := self._addresses.taken_out(workspace, python)) is not python:

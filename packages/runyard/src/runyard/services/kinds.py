@@ -1,4 +1,4 @@
-"""What each kind of asset asks for beyond a name and a body."""
+"""Rules of each kind of asset: checks, changes and deletion."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -39,7 +39,7 @@ CHANGEABLE_OF_MODELS = frozenset(
 
 
 class PlainKind(Generic[D]):
-    """Stored as given, a version a time."""
+    """Stored as given; each registration is a new version."""
 
     is_versioned = True
     turn: AbstractContextManager[Any] = nullcontext()
@@ -64,8 +64,8 @@ class PlainKind(Generic[D]):
 
 
 class ModelKind(PlainKind[ModelDefinition]):
-    """A model is files: named blobs, or the files of a run below `model_path`. They stay as they are, and so does what
-    else was said of how it was made."""
+    """A model is files: given blobs, or the files of a run below `model_path`. Its files and its origin cannot be
+    changed."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ModelKind(PlainKind[ModelDefinition]):
         assets: AssetStore,
         models_stay: AbstractContextManager[Any],
     ) -> None:
-        """`models_stay` is held by whoever stores something that names models."""
+        """`models_stay` is the lock for storing anything that refers to models."""
         self._access, self._files, self._blobs, self._assets = access, files, blobs, assets
         self.turn = models_stay
 
@@ -116,7 +116,7 @@ class ModelKind(PlainKind[ModelDefinition]):
             )
 
     def _run_in(self, who: Principal, workspace: str, run_id: str, *, must_be_there: bool = True) -> RunId:
-        """The id, where that run is in the workspace or is gone. NotFound for one of another workspace."""
+        """The run id, if the run is in the workspace, or gone and `must_be_there` is False. Raises NotFound."""
         found = RunId(run_id)
         try:
             is_here = self._access.run(who, Action.READ_RUN, found).workspace == workspace
@@ -142,7 +142,7 @@ class ModelKind(PlainKind[ModelDefinition]):
 
 
 class ImageKind(PlainKind[ImageDefinition]):
-    """A scoring script with its environment and models, to be deployed later. Checked as a deployment is."""
+    """A scoring script with its environment and models, for later deployment. Checked like a deployment."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class ImageKind(PlainKind[ImageDefinition]):
         check: Callable[[Principal, str, ImageDefinition], ImageDefinition],
         models_stay: AbstractContextManager[Any],
     ) -> None:
-        """`check` gives models and inference as a deployment would keep them. Held, `models_stay` keeps models."""
+        """`check` returns models and inference as a deployment stores them. `models_stay` is the lock of ModelKind."""
         self._assets, self._check = assets, check
         self.turn = models_stay
 
@@ -175,7 +175,7 @@ class ImageKind(PlainKind[ImageDefinition]):
 
 
 class EnvironmentKind(PlainKind[EnvironmentDefinition]):
-    """Registering the same definition again is no new version. The names of curated environments are taken."""
+    """Registering the same definition again makes no new version. Names of curated environments are reserved."""
 
     def __init__(self, incoming: IncomingEnvironments) -> None:
         self._incoming = incoming
@@ -186,14 +186,14 @@ class EnvironmentKind(PlainKind[EnvironmentDefinition]):
                 f"The environment's name {name!r} begins with {CURATED_PREFIX!r}, which curated environments alone do.",
                 hint="Give it another name, for example with environment.clone('my-environment').",
             )
-        return self._incoming.taken(who, workspace, new)
+        return self._incoming.accept(who, workspace, new)
 
     def is_news(self, latest: Asset, new: EnvironmentDefinition) -> bool:
         return dict(latest.body) != dict(new.raw)
 
 
 def added_properties(seen: Asset, given: JsonObject) -> dict[str, Any]:
-    """The properties with the new ones. Those that were set stay as they are: another value is a Conflict."""
+    """Existing properties with the new ones added. Raises Conflict for a property that is set to another value."""
     there = seen.body.get("properties") or {}
     for name, value in given.items():
         if name in there and there[name] != value:

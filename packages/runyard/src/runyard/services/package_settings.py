@@ -16,8 +16,10 @@ _SECRET = "packages/settings"
 
 
 class WorkspacePackages:
-    """Where the packages of each workspace's environments come from. The whole of it is a secret of the workspace,
-    since addresses hold passwords. Remembered, as every submit asks: one service owns a home."""
+    """Package settings of workspaces, stored in the vault since their addresses may contain passwords.
+
+    Cached, since every submit reads them; safe because one service owns a home.
+    """
 
     def __init__(self, vault: Vault, workspaces: Workspaces) -> None:
         self._vault, self._workspaces = vault, workspaces
@@ -26,12 +28,12 @@ class WorkspacePackages:
         workspaces.on_delete(self._forget)
 
     def get(self, who: Principal, workspace: str) -> PackageSettings:
-        """With passwords. Raises NotFound for a workspace that is not there."""
+        """The settings with passwords. Raises NotFound for an unknown workspace."""
         self._workspaces.enter(who, Action.READ_WORKSPACE, workspace)
         return self._of(workspace)
 
     def change(self, who: Principal, workspace: str, changes: PackageSettingsChange) -> PackageSettings:
-        """As `changed_settings`; raises what that raises, and then changes nothing."""
+        """Apply changes; see `changed_settings`. Changes nothing if that raises."""
         self._workspaces.enter(who, Action.CHOOSE_PACKAGES, workspace)
         with self._lock:
             self._known.pop(workspace, None)
@@ -40,7 +42,7 @@ class WorkspacePackages:
         return changed
 
     def sources(self, workspace: str, variables: Mapping[str, str]) -> str:
-        """What tells apart environments of those indexes; `variables` are the submitter's."""
+        """Hash of the package sources, which is part of an environment's key; `variables` are the submitter's."""
         return Sources(variables, self._of(workspace)).key
 
     def _of(self, workspace: str) -> PackageSettings:
@@ -51,7 +53,7 @@ class WorkspacePackages:
         return known
 
     def _forget(self, workspace: str) -> None:
-        """A deleted workspace's name may be given again."""
+        """Drop the cache of a deleted workspace, whose name may be used again."""
         with self._lock:
             self._known.pop(workspace, None)
 

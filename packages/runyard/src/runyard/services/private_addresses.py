@@ -14,16 +14,18 @@ _MARK = re.compile(rf"{re.escape(STARS)}([0-9a-f]{{24}})")
 
 
 class PrivateAddresses:
-    """Addresses with passwords in the pip lines, channels and Dockerfiles of environments. The vault keeps each by its
-    mark, a salted hash of the whole address; what is stored and shown has **** and the mark in place of the secret. So
-    two passwords for one address stand side by side, and a mark is good for its own address alone."""
+    """Moves URLs with passwords in pip lines, channels and Dockerfiles of environments to the vault.
+
+    The vault keeps each URL by its mark, a salted hash of the whole URL; the stored definition has **** and the mark in
+    place of the secret. So the same URL with two passwords is kept twice, and a mark is valid only for its own URL.
+    """
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     def taken_out(self, workspace: str, value: Any) -> Any:
-        """The JSON value with marks for secrets, which are in the vault from then on. Raises InvalidArgument for more
-        than MOST_ADDRESSES of them."""
+        """Store the secrets of a JSON value in the vault and replace them by marks. Raises InvalidArgument for more
+        than MOST_ADDRESSES."""
         found = set(private_addresses(value))
         if len(found) > MOST_ADDRESSES:
             raise InvalidArgument(
@@ -34,12 +36,12 @@ class PrivateAddresses:
         return replace_addresses(value, {one: self._kept(workspace, one) for one in new}) if new else value
 
     def of(self, workspace: str, value: Any) -> dict[str, str]:
-        """The addresses with their secrets, by what stands for them in the value."""
+        """URLs with their secrets, by the marked URLs in the value."""
         known = {one: self._known(workspace, one) for one in private_addresses(value)}
         return {marked: address for marked, address in known.items() if address}
 
     def _known(self, workspace: str, address: str) -> str:
-        """The address that a marked one stands for; "" where it stands for none."""
+        """The URL that a marked one stands for; "" if there is none."""
         mark = _MARK.search(address)
         if mark is None:
             return ""

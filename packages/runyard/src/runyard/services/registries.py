@@ -19,15 +19,17 @@ _SALT = f"{_VAULT_FOLDER}/.salt"
 
 
 class RegistryLogins:
-    """Users and passwords of container registries. They come with environments and stay in the vault, by the address
-    of the registry; of a workspace the last that was given for an address counts."""
+    """Moves logins of container registries from environments to the vault, by registry address.
+
+    The last login that was given in a workspace counts.
+    """
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     def taken_out(self, who: Principal, workspace: str, environment: EnvironmentDefinition) -> EnvironmentDefinition:
-        """The environment without what it says of its registry's user, which is in the vault from then on. Raises
-        Forbidden where that would replace a login and the caller may write no secrets."""
+        """Store the environment's registry login in the vault and remove it from the definition. Raises Forbidden if
+        that would replace a login and the caller may not write secrets."""
         docker = environment.docker
         if not docker.registry_login:
             return environment
@@ -40,7 +42,7 @@ class RegistryLogins:
         return environment.with_docker(baseImageRegistry=kept)
 
     def of(self, workspace: str, addresses: Collection[str]) -> dict[str, Mapping[str, str]]:
-        """The logins of those registries that one is known of."""
+        """Stored logins of these registries."""
         found = {}
         for address in sorted(addresses):
             try:
@@ -50,11 +52,12 @@ class RegistryLogins:
         return found
 
     def shown(self, workspace: str, image: ImageSpec) -> str:
-        """What tells apart environments of those who have other logins to the image's registries: "" for none. It is no
-        way to the password."""
+        """Salted hash of the logins for the image's registries, which is part of an environment's key; "" for none."""
         logins = self.of(workspace, registries_of(image))
-        told = json.dumps(logins, sort_keys=True).encode()
-        return hmac.new(self._vault.salt(workspace, _SALT), told, hashlib.sha256).hexdigest()[:24] if logins else ""
+        serialized = json.dumps(logins, sort_keys=True).encode()
+        return (
+            hmac.new(self._vault.salt(workspace, _SALT), serialized, hashlib.sha256).hexdigest()[:24] if logins else ""
+        )
 
     def _keep(self, who: Principal, workspace: str, address: str, login: Mapping[str, str]) -> None:
         known = self.of(workspace, [address]).get(address)
@@ -66,7 +69,7 @@ class RegistryLogins:
 
 
 def _name(address: str) -> str:
-    """Users' own secrets have no '/' in their names."""
+    """Name in the vault; users' own secrets have no '/' in theirs."""
     return f"{_VAULT_FOLDER}/{address}"
 
 

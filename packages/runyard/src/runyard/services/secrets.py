@@ -20,7 +20,7 @@ LONGEST_SECRET_BYTES = 1024 * 1024
 
 
 class Vault:
-    """Values that lie encrypted in the store; the key is a file of the home that only its owner reads."""
+    """Encrypted values in the store. The key is a file of the home that only its owner can read."""
 
     def __init__(self, assets: AssetStore, *, key_file: Path) -> None:
         self._assets, self._key_file = assets, key_file
@@ -40,7 +40,7 @@ class Vault:
                 self._assets.replace(there, body, {})
 
     def get(self, workspace: str, name: str) -> str:
-        """Raises NotFound, which names the secret and never a value."""
+        """Decrypt a value. Raises NotFound, which names the secret and never a value."""
         from cryptography.fernet import InvalidToken
 
         there = self._find(workspace, name)
@@ -54,7 +54,7 @@ class Vault:
             ) from None
 
     def salt(self, workspace: str, name: str) -> bytes:
-        """A random value of the workspace, made when it is first asked for."""
+        """A random value of the workspace, created on first use."""
         with self._salting:
             try:
                 return self.get(workspace, name).encode()
@@ -76,7 +76,7 @@ class Vault:
             return None
 
     def _cipher(self) -> "Fernet":
-        from cryptography.fernet import Fernet  # 20 ms that most services never need
+        from cryptography.fernet import Fernet  # takes 20 ms to import, and most services never need it
 
         if self._fernet is None:
             self._fernet = Fernet(private_file(self._key_file, Fernet.generate_key))
@@ -84,7 +84,8 @@ class Vault:
 
 
 class Secrets:
-    """The secrets of users. The service keeps its own in the same vault, under names with a '/', which these lack."""
+    """The secrets of users. The service's own are in the same vault under names with a '/', which users cannot
+    choose."""
 
     def __init__(self, vault: Vault, workspaces: Workspaces) -> None:
         self._vault, self._workspaces = vault, workspaces
@@ -111,7 +112,8 @@ class Secrets:
 
 
 def private_file(path: Path, make: Callable[[], bytes]) -> bytes:
-    """What the file holds, made first if it is not there. Readable by its owner only; all who race read the same."""
+    """Content of a file that only its owner can read; created with `make()` if it is missing. Racing processes all get
+    the same content."""
     if not path.exists():
         beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

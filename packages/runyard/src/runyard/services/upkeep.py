@@ -19,7 +19,7 @@ from runyard.services.callers_blobs import CallersBlobs
 
 _MOST_LOGS_ASKED = 200
 _FEW_UNKNOWN = 2
-_WAY_BACK = "Is it the right one? `runyard restore FOLDER` restores a backup; `runyard check` names what has no owner."
+_HINT = "Is it the right one? `runyard restore FOLDER` restores a backup; `runyard check` names what has no owner."
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Freed:
 
 
 Cache = Callable[[timedelta], list[str]]
-"""Removes what was not used for that long and can be made again; answers with the names of what went."""
+"""Removes entries that were not used for that long and can be rebuilt; returns their names."""
 
 
 class Upkeep:
-    """How much the home holds, and letting go of what nothing names any more.
+    """Disk usage of the home, and removal of what nothing refers to any more.
 
-    `caches` are parts of the home that can be made again, by their names there.
+    `caches` are parts of the home that can be rebuilt, by their names there.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class Upkeep:
         self._caches = caches
 
     def used(self, who: Principal) -> dict[str, int]:
-        """Bytes per part of the home, by its name there; what runs have mounted is not the home's. A cache within a
-        part counts by itself."""
+        """Bytes of each part of the home, by its name there, without mounts of runs. A cache within a part is counted
+        separately."""
         self._access.service(who, Action.OPERATE_SERVICE)
         with os.scandir(self._home) as entries:
             parts = sorted((entry for entry in entries if entry.name != MOUNTS), key=lambda entry: entry.name)
@@ -66,11 +66,11 @@ class Upkeep:
         return sizes
 
     def collect(self, who: Principal, older_than: timedelta) -> dict[str, Freed]:
-        """Remove, per part of the home: blobs nothing names, folders of attempts long ended, and what caches were not
-        asked for since. Never what a run that goes on may need.
+        """Remove unreferenced blobs, folders of attempts that ended long ago, and unused cache entries. Never removes
+        what an unfinished run may need.
 
-        Raises Conflict, and removes nothing, where the database seems not to be that of this home, and while a backup
-        is being made."""
+        Raises Conflict, and removes nothing, if the database seems to belong to another home, or during a backup.
+        """
         self._access.service(who, Action.OPERATE_SERVICE)
         self._require_own_database()
         blobs = Freed(*self._blobs.delete_unused(self._files.used_blobs(), older_than.total_seconds()))
@@ -82,9 +82,10 @@ class Upkeep:
         return freed
 
     def _require_own_database(self) -> None:
-        """Logs go with their runs, so logs of many runs that the database does not know are those of another one."""
+        """Raises Conflict if many logs belong to unknown runs: logs are deleted with their runs, so the database is not
+        the one of this home."""
         if not self._assets.list_workspaces():
-            raise Conflict("The database is empty, so nothing of the home is collected.", hint=_WAY_BACK)
+            raise Conflict("The database is empty, so nothing of the home is collected.", hint=_HINT)
         logs = self._home / "logs"
         found = sorted(entry.name for entry in os.scandir(logs)) if logs.is_dir() else []
         asked = found[:: len(found) // _MOST_LOGS_ASKED + 1]
@@ -93,7 +94,7 @@ class Upkeep:
             raise Conflict(
                 f"The database does not know {len(unknown)} of {len(asked)} runs that have logs in the home "
                 f"({unknown[0]!r} is one), so nothing is collected.",
-                hint=_WAY_BACK,
+                hint=_HINT,
             )
 
     def _knows(self, run_id: RunId) -> bool:
@@ -123,18 +124,18 @@ class Upkeep:
                 yield folder
 
     def _attempt_folders(self) -> Iterator[Path]:
-        """Folders of scripts first: the private side, which has the lock, goes last."""
+        """Folders of scripts first; the private folder, which has the lock, comes last."""
         for root in script_folders(self._home):
             yield from sorted(root.iterdir()) if root.is_dir() else ()
 
     def _bytes_of(self, part: str) -> int:
-        """Of one that the operator has put elsewhere, there."""
+        """Bytes of a part of the home; follows the link of one that the operator has moved elsewhere."""
         place = self._home / part
         return _bytes_below(Path(os.path.realpath(place)) if part.partition("/")[0] in RUN_FOLDERS else place)
 
 
 def _bytes_below(path: Path) -> int:
-    """As the disk counts them, so that holes and small files are told truly; files that vanish meanwhile are 0."""
+    """Allocated bytes on disk, correct for sparse and small files; files that vanish meanwhile count as 0."""
     total = 0
     with suppress(FileNotFoundError, NotADirectoryError):
         total += path.lstat().st_blocks * 512

@@ -14,7 +14,7 @@ from runyard.ports.clock import Clock
 from runyard.ports.stores import AssetStore, RunStore
 from runyard.services.access import Access
 
-# Scripts find these in their variables, where an empty one would read as "not in a run".
+# Scripts get these as variables, where an empty value would mean "not in a run".
 LOCAL_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 LOCAL_RESOURCE_GROUP = "local"
 FIRST_DATASTORES = {DEFAULT_DATASTORE: "AzureBlob", "workspacefilestore": "AzureFile"}
@@ -22,7 +22,7 @@ FIRST_DATASTORES = {DEFAULT_DATASTORE: "AzureBlob", "workspacefilestore": "Azure
 
 @dataclass(frozen=True)
 class NewWorkspace:
-    """What may be said of a workspace when it is made."""
+    """Options of a new workspace."""
 
     subscription_id: str = ""
     resource_group: str = ""
@@ -34,7 +34,7 @@ class NewWorkspace:
 
 @dataclass(frozen=True)
 class ExperimentChanges:
-    """What is None stays as it is. Tags are merged, and one given None is removed."""
+    """Changes of an experiment. None keeps a field; tags are merged, and a tag set to None is removed."""
 
     tags: Mapping[str, str | None] = field(default_factory=dict)
     description: str | None = None
@@ -46,18 +46,18 @@ class Workspaces:
 
     def __init__(self, assets: AssetStore, runs: RunStore, clock: Clock, access: Access) -> None:
         self._assets, self._runs, self._clock, self._access = assets, runs, clock, access
-        self._making = threading.Lock()
-        self._at_deletes: list[Callable[[str], None]] = []
+        self._creating = threading.Lock()
+        self._delete_listeners: list[Callable[[str], None]] = []
 
     def on_delete(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called with the name of every workspace that was deleted."""
-        self._at_deletes.append(tell)
+        """Call `tell(name)` for every workspace that was deleted."""
+        self._delete_listeners.append(tell)
 
     def create(self, who: Principal, name: str, given: NewWorkspace, *, exist_ok: bool) -> Workspace:
-        """Make it with its two datastores. Raises AlreadyExists unless `exist_ok`; safe to repeat."""
+        """Create the workspace with its two datastores. Raises AlreadyExists unless `exist_ok`; safe to repeat."""
         self._access.workspace(who, Action.CHANGE_WORKSPACE, name)
         check_workspace_name(name)
-        with self._making:
+        with self._creating:
             try:
                 made = self._assets.create_workspace(self._new(name, given))
             except AlreadyExists:
@@ -68,7 +68,8 @@ class Workspaces:
         return made
 
     def enter(self, who: Principal, action: Action, name: str) -> Workspace:
-        """The workspace in which the caller is about to do that. NotFound names those that the caller may see."""
+        """The workspace, after a check that the caller may do this action in it. Raises NotFound that lists the
+        workspaces the caller may see."""
         self._access.workspace(who, action, name)
         try:
             return self._assets.get_workspace(check_workspace_name(name))
@@ -82,14 +83,14 @@ class Workspaces:
         return self.enter(who, Action.READ_WORKSPACE, name)
 
     def list(self, who: Principal) -> Sequence[Workspace]:
-        """Those that the caller may read."""
+        """Workspaces that the caller may read."""
         self._access.service(who, Action.LIST_WORKSPACES)
         may_read = self._access.may_read_workspace
         return [workspace for workspace in self._assets.list_workspaces() if may_read(who, workspace.name)]
 
     def delete(self, who: Principal, name: str) -> None:
-        """Refused while a run of it goes on or it has web services. Its datastore folders stay on the disk; quiet when
-        it is gone."""
+        """Delete the workspace; its datastore folders stay on disk. Does nothing if it is gone. Raises Conflict while
+        it has unfinished runs or web services."""
         self._access.workspace(who, Action.CHANGE_WORKSPACE, name)
         going_on = [run.id for run in self._runs.unfinished() if run.workspace == name]
         if going_on:
@@ -104,7 +105,7 @@ class Workspaces:
                 hint="Delete them first.",
             )
         self._assets.delete_workspace(name)
-        for tell in self._at_deletes:
+        for tell in self._delete_listeners:
             tell(name)
 
     def ensure_experiment(self, who: Principal, workspace: str, name: str) -> Experiment:
@@ -133,7 +134,7 @@ class Workspaces:
         return changed
 
     def delete_experiment(self, who: Principal, workspace: str, name: str) -> None:
-        """Quiet when it is gone. Raises Conflict while it has runs; see `Runs.delete_of_experiment`."""
+        """Does nothing if it is gone. Raises Conflict while it has runs; see `Runs.delete_of_experiment`."""
         self.enter(who, Action.DELETE_EXPERIMENT, workspace)
         self._assets.delete_experiment(workspace, name)
 
@@ -163,6 +164,6 @@ class Workspaces:
             if name not in there:
                 body["is_default"] = name == DEFAULT_DATASTORE
                 self._assets.add(workspace, AssetKind.DATASTORE, name, body, {}, created_by)
-            elif "kind" not in there[name].body:  # of the first release
+            elif "kind" not in there[name].body:  # written by the first release
                 body["is_default"] = bool(there[name].body.get("is_default"))
                 self._assets.replace(there[name], body, there[name].tags)

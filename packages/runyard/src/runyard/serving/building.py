@@ -1,7 +1,8 @@
-"""The environment of a revision: found in the cache, or built by a process of its own.
+"""Environment of a revision: found in the cache, or built in a process of its own.
 
-`python -m runyard.serving.building HOME` reads {"environment", "variables", "packages", "addresses"} from its input,
-writes the build's lines to its error output and, at its end, one line of JSON: {} or the error in the form of the wire.
+The process is `python -m runyard.serving.building HOME PARENT_PID`.
+It reads JSON with environment, variables, packages and addresses from stdin, writes the build log to stderr and, at its
+end, one line of JSON to stdout: {} or the error as on the wire.
 """
 
 import asyncio
@@ -27,19 +28,21 @@ from runyard.umask import users_umask
 
 
 def find_environment(home: Path, spec: ServiceSpec) -> BuiltEnvironment | None:
-    """From the disk alone; takes a moment."""
+    """Look it up on disk; builds nothing."""
     return UvEnvironments(environments_root(home), spec.build_variables).find(spec.environment)
 
 
 def environments(home: Path) -> UvEnvironments:
-    """For holding what is used."""
+    """The cache, for holding environments that are in use."""
     return UvEnvironments(environments_root(home), {})
 
 
 async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> BuiltEnvironment:
-    """Build it in a process of its own, whose lines go to the log. Cancelling ends that process. Raises
-    EnvironmentFailed with words for the user."""
-    asked = {
+    """Build it in a process of its own, which writes to the log. Cancelling kills that process.
+
+    Raises EnvironmentFailed with a message for the user.
+    """
+    request = {
         "environment": to_json(spec.environment),
         "variables": dict(spec.build_variables),
         "packages": to_json(spec.packages),
@@ -55,7 +58,7 @@ async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> B
         umask=users_umask(),
     )
     try:
-        output, _ = await asyncio.to_thread(process.communicate, json.dumps(asked).encode())
+        output, _ = await asyncio.to_thread(process.communicate, json.dumps(request).encode())
     except asyncio.CancelledError:
         _kill_group(process.pid)
         raise
@@ -70,31 +73,31 @@ async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> B
 
 def main(home: Path, parent: int) -> int:
     die_with_parent(parent)
-    # Not above: the gateway, which stays small, finds environments and makes none.
+    # Imported here: the gateway imports this module, must stay small and builds nothing itself.
     from runyard.environments.making import Environments
     from runyard.environments.provisions import Provisions
 
-    asked = json.loads(sys.stdin.buffer.read())
-    spec = from_json(EnvironmentSpec, asked["environment"], "environment")
+    request = json.loads(sys.stdin.buffer.read())
+    spec = from_json(EnvironmentSpec, request["environment"], "environment")
     answer: Json = {}
     try:
-        settings = from_json(PackageSettings, asked["packages"], "packages")
-        provisions = Provisions(settings, addresses=asked["addresses"])
-        Environments(environments_root(home), asked["variables"], lambda: provisions).ensure(spec, _say)
+        settings = from_json(PackageSettings, request["packages"], "packages")
+        provisions = Provisions(settings, addresses=request["addresses"])
+        Environments(environments_root(home), request["variables"], lambda: provisions).ensure(spec, _print_line)
     except RunyardError as error:
         answer = {"error": to_wire(error)}
     print(json.dumps(answer), flush=True)
     return 0
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 def _error_in(output: bytes, code: int | None) -> RunyardError | None:
     try:
-        told = json.loads(output)
-        return from_wire(told["error"]) if "error" in told else None
+        answer = json.loads(output)
+        return from_wire(answer["error"]) if "error" in answer else None
     except (ValueError, TypeError):
         return EnvironmentFailed(
             f"Building the environment ended with {code} before it was done.", hint="Deploy again; the log says more."

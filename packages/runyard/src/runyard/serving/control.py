@@ -1,4 +1,4 @@
-"""The gateway's side of its socket: one JSON line each way."""
+"""Control socket of the gateway, server side: one JSON line each way per connection."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ Do = Callable[[str, Json], Awaitable[Json]]
 
 
 async def listen(home: Path, do: Do) -> asyncio.Server:
-    """Answer whoever connects: `do` gets the op and the whole request, and its errors of ours are told."""
+    """Listen on the home's socket. `do` gets the op and the whole request; its RunyardError is sent to the caller."""
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     (home / GATEWAY_SOCKET).unlink(missing_ok=True)
     with socket_address(home, GATEWAY_SOCKET) as address:
@@ -27,7 +27,7 @@ async def listen(home: Path, do: Do) -> asyncio.Server:
     os.chmod(home / GATEWAY_SOCKET, 0o600)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A caller who went away is the caller's affair.
+        # A caller that disconnects or stays silent is no error of the gateway.
         with suppress(OSError, TimeoutError, ValueError):
             try:
                 async with asyncio.timeout(_LINE_SECONDS):

@@ -1,4 +1,4 @@
-"""From a spec to workers that are ready: the steps of one deployment, each with its own words when it fails."""
+"""Steps that prepare a revision: stage its files, then find or build its environment."""
 
 import threading
 from asyncio import CancelledError, get_running_loop, shield, to_thread, wait
@@ -17,11 +17,12 @@ from runyard.serving.log_file import ServiceLog
 from runyard.serving.revision import Revision, finish, lay_files
 
 Step = Callable[[str], None]
+"""Called with the name of the step that begins."""
 _Result = TypeVar("_Result")
 
 
 class DeploymentFailed(Exception):
-    """`trouble` has the words for the user."""
+    """A step of a deployment failed; `trouble` has the message for the user."""
 
     def __init__(self, trouble: ServiceTrouble) -> None:
         super().__init__(trouble.problem)
@@ -30,20 +31,23 @@ class DeploymentFailed(Exception):
 
 @contextmanager
 def failing_at(step: str) -> Iterator[None]:
-    """Errors of ours become DeploymentFailed with this step."""
+    """Convert a RunyardError to DeploymentFailed at this step."""
     try:
         yield
     except RunyardError as error:
         raise DeploymentFailed(ServiceTrouble(error.problem, error.hint, step)) from error
 
 
-async def prepare(folder: ServiceFolder, spec: ServiceSpec, log: ServiceLog, tell: Step) -> Revision:
-    """Its files, then its environment. What was prepared before is taken as it is. Raises DeploymentFailed."""
-    tell("files")
+async def prepare(folder: ServiceFolder, spec: ServiceSpec, log: ServiceLog, begin_step: Step) -> Revision:
+    """Stage the files and provide the environment of the spec's revision. What is there already is reused.
+
+    Raises DeploymentFailed.
+    """
+    begin_step("files")
     with failing_at("files"):
-        given_up = threading.Event()
-        await in_thread(_lay, folder, spec, given_up, given_up=given_up)
-    tell("environment")
+        cancelled = threading.Event()
+        await in_thread(_stage, folder, spec, cancelled, cancelled=cancelled)
+    begin_step("environment")
     with failing_at("environment"):
         built = await in_thread(find_environment, folder.home, spec)
         if built is None:
@@ -53,7 +57,10 @@ async def prepare(folder: ServiceFolder, spec: ServiceSpec, log: ServiceLog, tel
 
 
 async def hold_environment(home: Path, revision: Revision) -> ExitStack:
-    """Keeps it from being pruned until that is closed. Raises DeploymentFailed when that has happened already."""
+    """Protect the revision's environment from pruning until the result is closed.
+
+    Raises DeploymentFailed when it has been pruned already.
+    """
     held = ExitStack()
     built = BuiltEnvironment(revision.environment_key, Path(revision.python), "")
     with failing_at("environment"):
@@ -61,9 +68,9 @@ async def hold_environment(home: Path, revision: Revision) -> ExitStack:
     return held
 
 
-def _lay(folder: ServiceFolder, spec: ServiceSpec, given_up: threading.Event) -> None:
+def _stage(folder: ServiceFolder, spec: ServiceSpec, cancelled: threading.Event) -> None:
     with explained(folder.root):
-        lay_files(folder, spec, given_up)
+        lay_files(folder, spec, cancelled)
 
 
 def _finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) -> Revision:
@@ -71,14 +78,14 @@ def _finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) -
         return finish(folder, spec, built)
 
 
-async def in_thread(act: Callable[..., _Result], *given: Any, given_up: threading.Event | None = None) -> _Result:
-    """Its result. When this is cancelled, the thread is told by `given_up` and waited for: it may be writing files."""
-    task = get_running_loop().create_task(to_thread(act, *given))
+async def in_thread(act: Callable[..., _Result], *args: Any, cancelled: threading.Event | None = None) -> _Result:
+    """Run `act` in a thread. On cancellation set `cancelled` and wait for the thread: it may be writing files."""
+    task = get_running_loop().create_task(to_thread(act, *args))
     try:
         return await shield(task)
     except CancelledError:
-        if given_up is not None:
-            given_up.set()
+        if cancelled is not None:
+            cancelled.set()
         await wait({task})
-        task.exception()  # nobody asks for it any more
+        task.exception()  # marks it as retrieved: asyncio would log it otherwise
         raise

@@ -13,15 +13,16 @@ from runyard.errors import InvalidArgument, NotFound
 from runyard.model.web_services import ObservedService, ServiceSpec
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")
-_GONE = ".gone-"
-_LAID = re.compile(r"r([0-9]+)")
+_DELETED = ".gone-"
+_STAGED = re.compile(r"r([0-9]+)")
 _REVISION = re.compile(r"\.?r([0-9]+)(?:\.[^/]*)?")
 
 
 class ServiceFolder:
-    """What lies where for one web service, `services/ID/` of the home folder.
+    """Folder of one web service, `services/ID/` of the home.
 
-    `spec.json` is written by the service, `state.json` by the gateway; whoever reads sees the old or the new one.
+    The service writes `spec.json`, the gateway writes `state.json`. Both are replaced atomically, so that a reader gets
+    the old or the new file.
     """
 
     def __init__(self, home: Path, service_id: str) -> None:
@@ -32,7 +33,7 @@ class ServiceFolder:
         self.log = self.root / "log"
 
     def exists(self) -> bool:
-        """Whether it has been applied and is not to go."""
+        """Whether it has a spec and is not marked as removed."""
         return (self.root / "spec.json").exists() and not self.is_removed()
 
     def is_removed(self) -> bool:
@@ -42,17 +43,17 @@ class ServiceFolder:
         return self.root / f"r{number}"
 
     def newest_revision(self) -> Path | None:
-        """Of those whose files lie there."""
-        numbers = [int(found[1]) for name in os.listdir(self.root) if (found := _LAID.fullmatch(name))]
+        """Folder of the highest revision whose files are staged."""
+        numbers = [int(found[1]) for name in os.listdir(self.root) if (found := _STAGED.fullmatch(name))]
         return self.revision(max(numbers)) if numbers else None
 
     def spec(self) -> ServiceSpec:
-        """Raises NotFound, or InvalidArgument where the file is none of ours."""
+        """Raises NotFound, or InvalidArgument for a file that is not a spec."""
         return from_json(ServiceSpec, self._read("spec.json"), "spec.json")
 
     def write_spec(self, spec: ServiceSpec) -> bool:
-        """Durable when this returns. False when what lies there is newer: somebody has said something else since."""
-        self._make()
+        """Write durably. Returns False and writes nothing when the spec on disk has a higher generation."""
+        self._create()
         with self._locked():
             with contextlib.suppress(NotFound, InvalidArgument):
                 if self.spec().generation > spec.generation:
@@ -61,40 +62,40 @@ class ServiceFolder:
         return True
 
     def state(self) -> ObservedService | None:
-        """None before the gateway has said anything, or where the file cannot be read."""
+        """Last state that the gateway wrote; None when there is none, or the file cannot be read."""
         try:
             return from_json(ObservedService, self._read("state.json"), "state.json")
         except (NotFound, InvalidArgument):
             return None
 
     def write_state(self, observed: ObservedService, *, durable: bool = False) -> None:
-        """Raises OSError when there is no room, or the folder has gone."""
+        """Raises OSError when the disk is full, or the folder has been deleted."""
         if not self.root.is_dir():
             raise FileNotFoundError(f"{self.root} has gone")
         write_beside(self.root / "state.json", json.dumps(to_json(observed)).encode(), durable=durable)
 
     def mark_removed(self) -> None:
-        """Quiet when there is no such web service."""
+        """Does nothing when there is no such web service."""
         with contextlib.suppress(FileNotFoundError):
             (self.root / "removed").touch(mode=0o600)
 
     def delete(self) -> None:
-        """Gone for every reader at once; quiet when gone."""
-        leaving = self.root.with_name(f"{_GONE}{self.id}")
+        """Delete atomically for readers: rename first, then remove. Does nothing when it does not exist."""
+        leaving = self.root.with_name(f"{_DELETED}{self.id}")
         shutil.rmtree(leaving, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError):
             self.root.rename(leaving)
         shutil.rmtree(leaving, ignore_errors=True)
 
     def delete_revisions_but(self, kept: set[int]) -> None:
-        """Files of revisions that nobody runs any more, and what a killed gateway was laying out."""
+        """Delete files of all other revisions, and what a killed gateway left half staged."""
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self.root):
                 found = _REVISION.fullmatch(name)
                 if found and (name.startswith(".") or int(found[1]) not in kept):
                     shutil.rmtree(self.root / name, ignore_errors=True)
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         self.root.parent.mkdir(mode=0o700, exist_ok=True)
         self.root.mkdir(mode=0o700, exist_ok=True)
 
@@ -117,12 +118,12 @@ class ServiceFolder:
 
 
 def service_folders(home: Path) -> list[ServiceFolder]:
-    """Every web service of this home that has a spec, those that are to go included."""
+    """Every web service of this home that has a spec, including those marked as removed."""
     found = sorted(spec.parent.name for spec in (home / "services").glob("[!.]*/spec.json"))
     return [ServiceFolder(home, name) for name in found if _SAFE.fullmatch(name)]
 
 
 def sweep_deleted(home: Path) -> None:
-    """Remove what is left of web services whose deletion was cut short."""
-    for leaving in (home / "services").glob(f"{_GONE}*"):
+    """Remove what interrupted deletions have left."""
+    for leaving in (home / "services").glob(f"{_DELETED}*"):
         shutil.rmtree(leaving, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Frames between the gateway and a worker, as docs/wire.md has them."""
+"""Frames between the gateway and a worker; docs/wire.md has the format."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ MOST_IN_A_FRAME = 0xFFFF
 
 
 class Kind:
-    """One byte that says what a frame is."""
+    """Type byte of a frame."""
 
     START, READY, FAILED, REQUESTS, ANSWERS = b"SHFRA"
 
@@ -29,14 +29,14 @@ class WorkerAnswer(NamedTuple):
     id: int
     status: int
     microseconds: int
-    """In the script itself."""
+    """Time spent in the scoring script."""
     head: bytes
     """Empty means application/json."""
     body: bytes
 
 
 class BrokenFrame(Exception):
-    """What came is no frame of ours; the stream cannot be read on."""
+    """Received bytes are not a valid frame; the stream cannot be read further."""
 
 
 def encode(kind: int, payload: bytes) -> bytes:
@@ -44,7 +44,7 @@ def encode(kind: int, payload: bytes) -> bytes:
 
 
 def encode_requests(requests: Sequence[WorkerRequest]) -> list[bytes]:
-    """One frame, in pieces, so that large bodies are not copied. Raises ValueError when it would be too large."""
+    """One frame as a list of pieces, so that large bodies are not copied. Raises ValueError when it is too large."""
     size, pieces = 1 + _COUNT.size, [b""]
     pack = _REQUEST.pack
     for number, head, body in requests:
@@ -58,7 +58,7 @@ def encode_requests(requests: Sequence[WorkerRequest]) -> list[bytes]:
 
 
 def decode_answers(payload: bytes) -> list[WorkerAnswer]:
-    """Raises BrokenFrame when lengths and bytes do not agree."""
+    """Raises BrokenFrame when the lengths do not match the bytes."""
     try:
         (count,) = _COUNT.unpack_from(payload)
         answers, at = [], _COUNT.size
@@ -76,14 +76,14 @@ def decode_answers(payload: bytes) -> list[WorkerAnswer]:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames."""
+    """Splits a byte stream into frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._wanted = _PREFIX.size
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Kind and payload of each frame that is whole now. Raises BrokenFrame."""
+        """Yield kind and payload of each complete frame. Raises BrokenFrame."""
         if not self._buffer and len(data) >= _PREFIX.size:
             size, kind = _PREFIX.unpack_from(data)
             if size + 4 == len(data):  # the usual case: one frame in one piece

@@ -1,6 +1,6 @@
-"""The gateway: one process per home that answers for its web services, apart from the service.
+"""Gateway process: owns the ports of all web services of one home folder and outlives the Runyard service.
 
-`python -m runyard.serving.gateway HOME [READY_FD]`
+Start it with `python -m runyard.serving.gateway HOME [READY_FD]`.
 """
 
 import asyncio
@@ -38,17 +38,20 @@ from runyard.serving.workers.tree import kill_service_trees
 from runyard.umask import keep_files_private
 
 _IDLE_SECONDS = 5.0
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _COLLECT_SECONDS = 60.0
 _LONGEST_WAIT_SECONDS = 60.0
 _THREADS = 64
-"""Builds and large copies wait in them for long, and must not keep the rest from theirs."""
+"""Environment builds and large copies block threads for long; the rest needs free ones."""
 log = logging.getLogger("runyard.serving.gateway")
 
 
 def main(home: Path, ready_fd: int | None) -> int:
-    """Serve until asked to leave, or until there has been nothing to serve for some seconds. A gateway that is killed
-    meanwhile is started again by this process, its parent."""
+    """Serve until asked to exit, or until there has been no web service for some seconds.
+
+    This process is the parent: it forks the gateway and restarts it when it is killed. Returns ANOTHER_GATEWAY when the
+    home has a gateway already.
+    """
     keep_files_private()
     share_heap()
     lock = os.open(home / GATEWAY_LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -56,7 +59,7 @@ def main(home: Path, ready_fd: int | None) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return ANOTHER_GATEWAY
-    version = gateway_version()  # of the code that is loaded here, whatever is installed when another one is forked
+    version = gateway_version()  # of the loaded code: a restarted child runs it too, whatever is installed by then
 
     def serve(ready_fd: int | None) -> int:
         configure_logging("gateway", home)
@@ -74,74 +77,76 @@ class Gateway:
     def __init__(self, home: Path, version: str, ready_fd: int | None = None) -> None:
         self._home, self._ready_fd, self._version = home, ready_fd, version
         self._services: dict[str, HostedService | HostedEndpoint] = {}
-        self._watches: dict[str, asyncio.Task[None]] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
-        self._leaving, self._taken_up = asyncio.Event(), asyncio.Event()
+        self._monitors: dict[str, asyncio.Task[None]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._exit_requested, self._loaded = asyncio.Event(), asyncio.Event()
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(_THREADS))
-        loop.add_signal_handler(signal.SIGTERM, self._leaving.set)
-        loop.add_signal_handler(signal.SIGINT, self._leaving.set)
+        loop.add_signal_handler(signal.SIGTERM, self._exit_requested.set)
+        loop.add_signal_handler(signal.SIGINT, self._exit_requested.set)
         self._sdk = await asyncio.to_thread(ensure_sdk_folder, self._home)
-        server = await listen(self._home, self._do)
-        self._sign_in()
+        server = await listen(self._home, self._handle)
+        self._report_ready()
         log.info("The gateway %s serves %s.", self._version, self._home)
         try:
-            # What lives until the end need not be looked at again and again: that costs requests their time.
+            # Freeze what lives until the end: scanning it again in every collection would delay requests.
             gc.collect()
             gc.freeze()
             gc.set_threshold(50_000, 20, 50)
             await asyncio.to_thread(sweep_deleted, self._home)
-            await asyncio.gather(*(self._take_up(folder) for folder in service_folders(self._home)))
-            self._taken_up.set()
-            await self._until_superfluous()
+            await asyncio.gather(*(self._load(folder) for folder in service_folders(self._home)))
+            self._loaded.set()
+            await self._run_until_unneeded()
         finally:
             server.close()
             log.info("The gateway leaves; it served %d web services.", len(self._services))
-            await asyncio.gather(*(self._drop(service_id) for service_id in list(self._services)))
+            await asyncio.gather(*(self._close(service_id) for service_id in list(self._services)))
             with contextlib.suppress(FileNotFoundError):
                 (self._home / GATEWAY_SOCKET).unlink()
 
-    def _sign_in(self) -> None:
+    def _report_ready(self) -> None:
+        """Write the facts file and notify the process that waits at `ready_fd`."""
         facts = b'{"pid": %d, "version": "%s"}' % (os.getpid(), self._version.encode())
-        with contextlib.suppress(OSError):  # a full disk must not keep what needs no room from answering
+        with contextlib.suppress(OSError):  # a full disk must not stop it: answering requests needs no disk space
             write_beside(self._home / GATEWAY_FACTS, facts)
         if self._ready_fd is not None:
-            with contextlib.suppress(BrokenPipeError):  # who started it was killed; the next one finds it
+            with contextlib.suppress(BrokenPipeError):  # the starter was killed; the next one finds the socket
                 os.write(self._ready_fd, b"1")
             os.close(self._ready_fd)
 
-    async def _until_superfluous(self) -> None:
-        """Until it is asked to leave, its home has gone, or it has had nothing to serve for a while."""
+    async def _run_until_unneeded(self) -> None:
+        """Return when an exit is requested, the home is deleted, or there was no web service for _IDLE_SECONDS."""
         idle_seconds, collected_at = 0.0, time.monotonic()
-        while not self._leaving.is_set() and (self._home / GATEWAY_LOCK).exists():
+        while not self._exit_requested.is_set() and (self._home / GATEWAY_LOCK).exists():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._leaving.wait()
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    await self._exit_requested.wait()
             with contextlib.suppress(OSError):
                 keep_end(sys.stderr.fileno())
             if time.monotonic() - collected_at >= _COLLECT_SECONDS:
-                # Web services and workers that ended are cycles, old ones: by the thresholds they would stay for days.
+                # Ended web services and workers are old reference cycles: by the thresholds they would stay for days.
                 gc.collect()
                 collected_at = time.monotonic()
-            idle_seconds = 0.0 if self._services or service_folders(self._home) else idle_seconds + _LOOK_SECONDS
+            idle_seconds = 0.0 if self._services or service_folders(self._home) else idle_seconds + _CHECK_SECONDS
             if idle_seconds >= _IDLE_SECONDS:
                 return
 
-    async def _do(self, op: str, request: Json) -> Json:
+    async def _handle(self, op: str, request: Json) -> Json:
+        """Answer one request of the control socket. Raises InvalidArgument for an unknown op."""
         if op == "status":
             services = {name: service.observation.now.state.value for name, service in self._services.items()}
             return {"pid": os.getpid(), "version": self._version, "services": services}
         if op == "figures":
             return {"services": self._figures()}
         if op == "exit":
-            self._leaving.set()
+            self._exit_requested.set()
             return {}
         folder = ServiceFolder(self._home, request["service"])
-        await self._taken_up.wait()  # until then its state is what an earlier gateway said
+        await self._loaded.wait()  # until then the state on disk is that of the gateway before
         if op == "apply":
-            await self._take_up(folder)
+            await self._load(folder)
             return {}
         if op == "remove":
             await self._remove(folder)
@@ -157,19 +162,19 @@ class Gateway:
         raise InvalidArgument(f"The gateway knows no op {op!r}.")
 
     def _figures(self) -> list[Json]:
-        """For a scrape. A version counts with its endpoint."""
+        """Counts for a metrics scrape. A version counts with its endpoint."""
         return [
             {"workspace": service.spec.workspace, "name": service.spec.name, **service.figures()}
             for service in self._services.values()
             if not service.spec.is_version
         ]
 
-    async def _take_up(self, folder: ServiceFolder) -> None:
-        """Begin with a web service, or hear that its spec has changed; one that is to go goes."""
+    async def _load(self, folder: ServiceFolder) -> None:
+        """Start serving a folder, apply its changed spec, or remove it when it is marked as removed."""
         if folder.is_removed():
             await self._remove(folder)
             return
-        async with self._turn(folder.id):
+        async with self._lock(folder.id):
             service = self._services.get(folder.id)
             if service is not None:
                 await service.apply()
@@ -181,51 +186,52 @@ class Gateway:
                 return
             self._services[folder.id] = service
             log.info("Web service %s was found and is served.", folder.id)
-            self._watches[folder.id] = asyncio.get_running_loop().create_task(Watch(service).run())
+            self._monitors[folder.id] = asyncio.get_running_loop().create_task(Watch(service).run())
             try:
                 await service.resume()
-            except Exception:  # whatever is wrong with one must not keep the others from answering
+            except Exception:  # one faulty web service must not stop the others
                 log.exception("The web service %s could not be taken up.", folder.id)
 
     def _hosted(self, folder: ServiceFolder) -> HostedService | HostedEndpoint:
-        """Raises NotFound, InvalidArgument or OSError for a folder that is none of a web service."""
+        """Raises NotFound, InvalidArgument or OSError for a folder that is not of a web service."""
         spec = folder.spec()
         if spec.versions:
             return HostedEndpoint(folder, self._find_version)
-        return HostedService(folder, self._sdk, published=partial(self._tell_endpoint, folder.id))
+        return HostedService(folder, self._sdk, published=partial(self._publish_endpoint, folder.id))
 
     def _find_version(self, service_id: str) -> HostedService | None:
         found = self._services.get(service_id)
         return found if isinstance(found, HostedService) else None
 
-    def _tell_endpoint(self, version_id: str) -> None:
+    def _publish_endpoint(self, version_id: str) -> None:
+        """Publish the state of the endpoint that has this version: it depends on its versions."""
         for service in self._services.values():
             if isinstance(service, HostedEndpoint) and service.has(version_id):
                 service.publish()
 
     async def _remove(self, folder: ServiceFolder) -> None:
         folder.mark_removed()
-        async with self._turn(folder.id):
+        async with self._lock(folder.id):
             service = self._services.get(folder.id)
             if service is not None:
-                self._watches.pop(folder.id).cancel()
+                self._monitors.pop(folder.id).cancel()
                 await service.remove()
                 del self._services[folder.id]
                 log.info("Web service %s is removed.", folder.id)
             else:
-                # Processes that an earlier gateway's workers left are known by the folder's name alone.
+                # Processes left by workers of an earlier gateway are found by the service id alone.
                 await asyncio.to_thread(kill_service_trees, self._home, folder.id)
                 await asyncio.to_thread(folder.delete)
-        self._turns.pop(folder.id, None)
+        self._locks.pop(folder.id, None)
 
-    async def _drop(self, service_id: str) -> None:
-        async with self._turn(service_id):
-            self._watches.pop(service_id).cancel()
+    async def _close(self, service_id: str) -> None:
+        async with self._lock(service_id):
+            self._monitors.pop(service_id).cancel()
             await self._services.pop(service_id).close()
 
-    def _turn(self, service_id: str) -> asyncio.Lock:
-        """What is asked for one web service happens one after another."""
-        return self._turns.setdefault(service_id, asyncio.Lock())
+    def _lock(self, service_id: str) -> asyncio.Lock:
+        """Serializes the operations on one web service."""
+        return self._locks.setdefault(service_id, asyncio.Lock())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from runyard.serving.version import gateway_version
 from runyard.serving.workers.tree import kill_service_trees
 
 _START_SECONDS = 20.0
-_LOOK_AGAIN_SECONDS = 0.02
+_RETRY_SECONDS = 0.02
 _ANSWER_SECONDS = 10.0
 _FIGURES_SECONDS = 2.0
 _TRIES = 3
@@ -30,10 +30,10 @@ _NOT_FOR_THE_GATEWAY = ("PYTHON", "RUNYARD_")
 
 
 class LocalServiceHost:
-    """Web services on this machine, by the gateway of a home folder; a `ServiceHost`.
+    """`ServiceHost` on this machine: starts the gateway of a home folder and talks to it over its socket.
 
-    The gateway is started when it is needed and not there, and outlives this object. One of another version than the
-    code that is installed is asked to leave first: its web services pause for a moment.
+    The gateway is started when it is needed and outlives this object. A gateway of another version than the installed
+    code is asked to exit first; its web services pause for a moment.
     """
 
     def __init__(self, home: Path) -> None:
@@ -76,12 +76,12 @@ class LocalServiceHost:
         folder = ServiceFolder(self._home, service_id)
         if not folder.exists():
             return folder.state()
-        asked = {"op": "wait", "service": service_id, "version": version, "seconds": seconds}
+        request = {"op": "wait", "service": service_id, "version": version, "seconds": seconds}
         try:
-            told = self._ask(asked, seconds + _ANSWER_SECONDS)["observed"]
+            observed = self._ask(request, seconds + _ANSWER_SECONDS)["observed"]
         except EngineSilent:
-            told = None  # somebody has stopped it; whoever waits asks again
-        return folder.state() if told is None else from_json(ObservedService, told, "observed")
+            observed = None  # the process is stopped (SIGSTOP); the caller asks again
+        return folder.state() if observed is None else from_json(ObservedService, observed, "observed")
 
     def read_log(self, service_id: str, offset: int, limit: int) -> tuple[bytes, int]:
         return read_log(ServiceFolder(self._home, service_id).log, offset, limit)
@@ -93,31 +93,31 @@ class LocalServiceHost:
             return {}
 
     def figures(self) -> Sequence[Mapping[str, Any]] | None:
-        """Counts of every web service for a scrape: empty where there is none, None while the gateway is away."""
+        """Counts of every web service for a metrics scrape; None while the gateway does not answer."""
         if not service_folders(self._home):
             return []
         try:
-            told: list[Json] = self._ask_once({"op": "figures"}, _FIGURES_SECONDS)["services"]
+            counts: list[Json] = self._ask_once({"op": "figures"}, _FIGURES_SECONDS)["services"]
         except OSError:
             return None
-        return told
+        return counts
 
     def revive(self) -> None:
         if service_folders(self._home):
             self._ask({"op": "status"})
 
     def service_ids(self) -> list[str]:
-        """Of every web service that was applied and whose folder has not gone."""
+        """Ids of all web services that have a folder."""
         return [folder.id for folder in service_folders(self._home)]
 
     def _ask(self, request: Json, timeout_seconds: float = _ANSWER_SECONDS) -> Json:
-        """Its answer. The gateway is started where there is none. Raises RunyardError."""
+        """Send a request, starting the gateway when there is none. Raises RunyardError."""
         for _ in range(_TRIES):
             try:
                 if self._checked:
                     return self._ask_once(request, timeout_seconds)
             except OSError:
-                self._checked = False  # it has gone, perhaps just now
+                self._checked = False  # it may have exited just now
             with self._starting:
                 self._ensure()
         raise self._silence(f"did not answer {request['op']!r}")
@@ -129,30 +129,31 @@ class LocalServiceHost:
         return answer
 
     def _ensure(self) -> None:
-        sent_away: set[int] = set()
+        """Start a gateway, or replace one of another version. Raises EngineError when it does not come up in time."""
+        asked_to_exit: set[int] = set()
         for _ in tries_within(_START_SECONDS):
             try:
                 status = self._ask_once({"op": "status"})
-                # A successor runs what is installed now, however old the code of this process is.
-                if status["version"] == gateway_version() or (sent_away and status["pid"] not in sent_away):
+                # A successor runs the installed code, which may be newer than the code of this process.
+                if status["version"] == gateway_version() or (asked_to_exit and status["pid"] not in asked_to_exit):
                     self._checked = True
                     return
-                sent_away.add(status["pid"])
+                asked_to_exit.add(status["pid"])
                 self._ask_once({"op": "exit"})
             except OSError:
                 self._process.start(self._command, _variables())
                 continue
-            time.sleep(_LOOK_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
         raise self._silence(f"did not start within {_START_SECONDS:.0f} s")
 
     def _silence(self, what: str) -> EngineError:
-        """EngineSilent while it is there, by its lock."""
+        """EngineSilent when the gateway runs (its lock is held), else EngineError."""
         with locked_if_free(self._home / GATEWAY_LOCK) as is_gone:
             error = EngineError if is_gone else EngineSilent
         return error(f"The gateway of {self._home} {what}.", hint=f"See {self._home / 'gateway.log'}.")
 
-    def _command(self, told: int) -> list[str]:
-        return [sys.executable, "-m", "runyard.serving.gateway", str(self._home), str(told)]
+    def _command(self, ready_fd: int) -> list[str]:
+        return [sys.executable, "-m", "runyard.serving.gateway", str(self._home), str(ready_fd)]
 
     def _remove_without_gateway(self, folder: ServiceFolder) -> None:
         with locked_if_free(self._home / GATEWAY_LOCK) as is_alone:
@@ -160,11 +161,11 @@ class LocalServiceHost:
                 kill_service_trees(self._home, folder.id)
                 folder.delete()
         if not is_alone:
-            time.sleep(_LOOK_AGAIN_SECONDS)  # it is starting, or leaving
+            time.sleep(_RETRY_SECONDS)  # a gateway is starting or exiting
 
 
 def _variables() -> dict[str, str]:
-    """Nothing of the run or the interpreter that happens to start it."""
+    """Environment without variables of the run or interpreter that happens to start the gateway."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -15,21 +15,21 @@ from runyard.serving.port import ServicePort
 from runyard.serving.workers.process import WorkerProcess
 from runyard.serving.workers.replicas import ReplicaSet
 
-_REMOVAL_DRAIN_SECONDS, _LEAVING_DRAIN_SECONDS = 1.0, 5.0
+_REMOVAL_DRAIN_SECONDS, _EXIT_DRAIN_SECONDS = 1.0, 5.0
 FindVersion = Callable[[str], HostedService | None]
 
 
 class HostedEndpoint:
-    """One endpoint in the gateway: a port whose requests its versions answer, each a web service by itself.
+    """One endpoint in the gateway: a port whose requests are split among its versions, each a HostedService.
 
-    What it says of itself is what its versions say together.
+    Its published state combines the states of its versions.
     """
 
     active: ReplicaSet | None = None
-    """It has no workers of its own."""
+    """Always None: it has no workers of its own."""
 
     def __init__(self, folder: ServiceFolder, find: FindVersion) -> None:
-        """Raises NotFound or InvalidArgument for a folder without a spec that can be read."""
+        """Raises NotFound or InvalidArgument for a folder without a readable spec."""
         self.spec = folder.spec()
         self.folder, self._find = folder, find
         self.log = ServiceLog(folder.log)
@@ -38,40 +38,40 @@ class HostedEndpoint:
         self._port = ServicePort(folder.home, self.dispatcher, self.log.say)
         self._closing: set[asyncio.Task[None]] = set()
         self._trouble: ServiceTrouble | None = None
-        self._is_leaving = False
+        self._is_closing = False
 
     async def resume(self) -> None:
-        """Begin, or go on where an earlier gateway ended."""
+        """Start, or continue after an earlier gateway."""
         await self.ensure_port()
 
     async def apply(self) -> None:
-        """Read the spec again and make it so. The same or an older one changes nothing."""
+        """Read the spec again and apply it. The same or an older generation changes nothing."""
         spec = self.folder.spec()
         if spec.generation <= self.spec.generation:
             return
         if spec.versions != self.spec.versions:
-            self.log.say(f"Requests go to {_told(spec)}.")
+            self.log.say(f"Requests go to {_shares_text(spec)}.")
         self.spec = spec
         self.dispatcher.reconfigure(spec)
         await self.ensure_port()
 
     async def remove(self) -> None:
-        """Its port no longer answers and its folder goes. Its versions are removed by whoever removes it."""
+        """Close the port and delete the folder. The caller removes the versions."""
         self.publish(state=ServiceState.DELETING)
-        await self._leave(_REMOVAL_DRAIN_SECONDS, "The web service was deleted.")
+        await self._shut_down(_REMOVAL_DRAIN_SECONDS, "The web service was deleted.")
         await in_thread(self.folder.delete)
 
     async def close(self) -> None:
-        await self._leave(_LEAVING_DRAIN_SECONDS, "The gateway is leaving.")
+        await self._shut_down(_EXIT_DRAIN_SECONDS, "The gateway is leaving.")
 
     async def metrics(self) -> dict[str, Any]:
-        """Of its versions together; those of each are in it by their names."""
-        told = self.dispatcher.metrics()
+        """Totals of all versions, and the metrics of each by its name."""
+        totals = self.dispatcher.metrics()
         replicas = [one for version in self._versions() for one in (await version.metrics())["replicas"]]
-        return {**told, "replicas": replicas}
+        return {**totals, "replicas": replicas}
 
     def figures(self) -> dict[str, Any]:
-        """Of its versions together."""
+        """Totals of all versions for a metrics scrape."""
         states: Counter[str] = Counter()
         for version in self._versions():
             states.update(version.figures()["replicas"])
@@ -84,8 +84,8 @@ class HostedEndpoint:
         return any(version.service_id == version_id for version in self.spec.versions)
 
     async def ensure_port(self) -> None:
-        """Bring the port in line with the spec, as far as that is possible now."""
-        if self._is_leaving:
+        """Open or reconfigure the port as the spec asks; a failure is published."""
+        if self._is_closing:
             return
         try:
             with failing_at("port"):
@@ -98,11 +98,11 @@ class HostedEndpoint:
         self.publish()
 
     def publish(self, **fields: Any) -> None:
-        """Say how things are with all versions, and let the port say it."""
+        """Write the combined state of all versions, with `fields` overridden, and update the health of the port."""
         versions = [version.observation.now for version in self._versions()]
         state = self._state(versions)
         number = self.spec.revision
-        said: dict[str, Any] = {
+        shown: dict[str, Any] = {
             "generation": self.spec.generation,
             "revision": number if self._port.is_open else 0,
             "failed_revision": 0 if self._port.is_open else number,
@@ -113,7 +113,7 @@ class HostedEndpoint:
             "replicas": sum(one.replicas for one in versions),
             "wanted_replicas": sum(one.wanted_replicas for one in versions),
         }
-        self.observation.change(**{**said, **fields})
+        self.observation.change(**{**shown, **fields})
         is_starting = state is ServiceState.TRANSITIONING and not self.dispatcher.is_served
         self._port.set_health(ServiceState.TRANSITIONING if is_starting else ServiceState.HEALTHY, "")
 
@@ -138,8 +138,8 @@ class HostedEndpoint:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    async def _leave(self, drain_seconds: float, why: str) -> None:
-        self._is_leaving = True
+    async def _shut_down(self, drain_seconds: float, why: str) -> None:
+        self._is_closing = True
         self.dispatcher.close(why)
         await self._port.close(drain_seconds)
         if self._closing:
@@ -147,5 +147,5 @@ class HostedEndpoint:
         self.log.close()
 
 
-def _told(spec: ServiceSpec) -> str:
+def _shares_text(spec: ServiceSpec) -> str:
     return ", ".join(f"{version.name!r} ({version.share} %)" for version in spec.versions)

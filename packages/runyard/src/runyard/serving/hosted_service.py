@@ -18,20 +18,20 @@ from runyard.serving.workers.process import WorkerFailed, WorkerProcess
 from runyard.serving.workers.replicas import DRAIN_SECONDS, ReplicaSet
 from runyard.serving.workers.tree import kill_service_trees
 
-_REMOVAL_DRAIN_SECONDS, _LEAVING_DRAIN_SECONDS, _VERSION_DRAIN_SECONDS = 1.0, 5.0, 5.0
-_LOOK_AGAIN_SECONDS = 0.02
+_REMOVAL_DRAIN_SECONDS, _EXIT_DRAIN_SECONDS, _VERSION_DRAIN_SECONDS = 1.0, 5.0, 5.0
+_POLL_SECONDS = 0.02
 
 
 class HostedService:
-    """One web service in the gateway: brings what answers in line with its spec, and says how far it has come.
+    """One web service in the gateway: deploys the revision that its spec names and publishes the progress.
 
-    A revision answers until the next one is ready. One that fails leaves the older one as it was. Whatever is not of a
-    revision (keys, limits, bounds of scale, certificate) is that of the newest spec at every moment.
+    A revision answers until the next one is ready. A revision that fails leaves the older one as it was. Keys, limits,
+    bounds of scale and certificate are not of a revision: those of the newest spec always apply.
     """
 
     def __init__(self, folder: ServiceFolder, sdk: Path, *, published: Callable[[], None] = lambda: None) -> None:
-        """`published` is called whenever it has said how things are. Raises NotFound or InvalidArgument for a folder
-        without a spec that can be read."""
+        """`published` is called after each publication. Raises NotFound or InvalidArgument for a folder without a
+        readable spec."""
         self.spec = folder.spec()
         self.folder, self._sdk, self._published = folder, sdk, published
         self.log = ServiceLog(folder.log)
@@ -39,23 +39,24 @@ class HostedService:
         self.dispatcher = Dispatcher(self.spec.limits)
         self.active: ReplicaSet | None = None
         """The revision that answers; None before the first is ready."""
-        self._fresh: ReplicaSet | None = None
+        self._next: ReplicaSet | None = None
+        """The revision that is being deployed."""
         self._held = ExitStack()
         self._files = asyncio.Lock()
-        """Held while files of a revision are laid out, or removed."""
+        """Held while files of a revision are staged or removed."""
         self._port: ServicePort | NoPort = (
             NoPort(self.dispatcher) if self.spec.is_version else ServicePort(folder.home, self.dispatcher, self.log.say)
         )
         self._may_move = True
-        """Whether a port that the spec names is to be had: a revision that is not ready yet leaves it where it was."""
+        """Whether the port may change to the one of the spec; not before the spec's revision is ready."""
         self._deploying: asyncio.Task[None] | None = None
         self._retiring: set[asyncio.Task[None]] = set()
         self._failure: ServiceTrouble | None = None
         self._outage: ServiceTrouble | None = None
-        self._is_leaving = False
+        self._is_closing = False
 
     async def resume(self) -> None:
-        """Begin, or go on where an earlier gateway ended: the revision that answered then answers again."""
+        """Start, or continue after an earlier gateway: the revision that answered then answers again."""
         await in_thread(kill_service_trees, self.folder.home, self.folder.id)
         seen = self.observation.now
         revision = find_revision(self.folder, seen.revision) if seen.revision else None
@@ -66,31 +67,31 @@ class HostedService:
             self._failure = seen.trouble
             self.publish(failed_revision=seen.failed_revision)
         elif self.active is None or self.active.revision.number != self.spec.revision:
-            self._begin()
+            self._start_deployment()
 
     async def apply(self) -> None:
-        """Read the spec again and make it so. The same or an older one changes nothing."""
+        """Read the spec again and apply it. The same or an older generation changes nothing."""
         spec = self.folder.spec()
         if spec.generation <= self.spec.generation:
             return
         seen, self.spec = self.spec, spec
         self._may_move = True
         if spec.revision != seen.revision:
-            self._begin()
+            self._start_deployment()
         await self._reconfigure()
 
     async def remove(self) -> None:
-        """Its port no longer answers, its processes end and its folder goes."""
+        """Close the port, end all processes and delete the folder."""
         self.publish(state=ServiceState.DELETING)
         if self.spec.is_version:
-            await self._finish_queue()
-        await self._leave(_REMOVAL_DRAIN_SECONDS, "The web service was deleted.")
+            await self._drain_queue()
+        await self._shut_down(_REMOVAL_DRAIN_SECONDS, "The web service was deleted.")
         await in_thread(kill_service_trees, self.folder.home, self.folder.id)
         await in_thread(self.folder.delete)
 
     async def close(self) -> None:
-        """The gateway leaves: what was taken is answered, the workers end, and the folder stays."""
-        await self._leave(_LEAVING_DRAIN_SECONDS, "The gateway is leaving.")
+        """Stop because the gateway exits: answer accepted requests, end the workers, keep the folder."""
+        await self._shut_down(_EXIT_DRAIN_SECONDS, "The gateway is leaving.")
 
     async def metrics(self) -> dict[str, Any]:
         replicas = await in_thread(self.active.metrics) if self.active else []
@@ -100,16 +101,16 @@ class HostedService:
         return {**self.dispatcher.figures(), "replicas": self.active.states() if self.active else {}}
 
     def workers(self) -> list[WorkerProcess]:
-        """All that have a process now, those of a revision that is not yet ready too."""
-        return [worker for replicas in (self.active, self._fresh) if replicas for worker in replicas.workers()]
+        """All with a running process, including those of the revision that is being deployed."""
+        return [worker for replicas in (self.active, self._next) if replicas for worker in replicas.workers()]
 
     @property
     def is_deploying(self) -> bool:
         return self._deploying is not None and not self._deploying.done()
 
     async def ensure_port(self) -> None:
-        """Bring the port in line with the spec, as far as that is possible now."""
-        if self._is_leaving:
+        """Open or reconfigure the port as the spec asks; a failure is published as an outage."""
+        if self._is_closing:
             return
         try:
             with failing_at("port"):
@@ -124,10 +125,10 @@ class HostedService:
         self.publish()
 
     def publish(self, **fields: Any) -> None:
-        """Say how things are, and let the port say it."""
+        """Write the current state, with `fields` overridden, and update the health of the port."""
         active, port = self.active, self._port.number
         facts = active.facts if active else None
-        said: dict[str, Any] = {
+        state: dict[str, Any] = {
             "generation": self.spec.generation,
             "revision": active.revision.number if active else 0,
             "state": self._state(),
@@ -139,7 +140,7 @@ class HostedService:
             "notes": facts.notes if facts else (),
             "schema": facts.schema if facts else {},
         }
-        self.observation.change(**{**said, **fields})
+        self.observation.change(**{**state, **fields})
         self._port.set_health(*self._health())
         self._published()
 
@@ -151,69 +152,70 @@ class HostedService:
         return ServiceState.HEALTHY if self.active.ready and self._port.is_open else ServiceState.UNHEALTHY
 
     def _health(self) -> tuple[ServiceState, str]:
-        """What requests hear: they wait for a worker that is being replaced, not for one that fails to start."""
+        """State and problem that requests get: they wait for a worker that is being replaced, not for one that fails
+        to start."""
         if self.active is None:
             return ServiceState.TRANSITIONING, f"Web service {self.spec.name!r} is being deployed."
         if self._outage is not None and self._outage.step != "running":
             return ServiceState.UNHEALTHY, self._outage.problem
         return ServiceState.HEALTHY, ""
 
-    def _begin(self) -> None:
-        """Deploy what the spec asks for; a deployment that goes on is given up."""
+    def _start_deployment(self) -> None:
+        """Deploy the revision of the spec; a deployment in progress is cancelled."""
         earlier, self._deploying = self._deploying, None
         self._failure, self._may_move = None, True
         self._deploying = asyncio.get_running_loop().create_task(self._deploy(earlier, self.spec))
-        self._tell_step("files")
+        self._publish_step("files")
 
     async def _deploy(self, earlier: asyncio.Task[None] | None, spec: ServiceSpec) -> None:
         if earlier is not None:
             earlier.cancel()
             await asyncio.wait({earlier})
         try:
-            await self._bring_up(spec)
+            await self._deploy_revision(spec)
         except (DeploymentFailed, WorkerFailed) as failure:
             await self._fail(spec, failure.trouble)
-        except Exception as error:  # whatever it is, a deployment has an end, and whoever waits for it hears it
+        except Exception as error:  # a bug must end the deployment too: callers wait for its result
             problem = f"The gateway failed: {type(error).__name__}: {error}."
             await self._fail(spec, ServiceTrouble(problem, "See gateway.log in the home folder.", "running"))
             raise
 
-    async def _bring_up(self, spec: ServiceSpec) -> None:
-        """Only what is of the revision is taken from `spec`: all else may have changed when it is ready."""
+    async def _deploy_revision(self, spec: ServiceSpec) -> None:
+        """Only the revision is taken from `spec`: `self.spec` may be newer in all else when it is ready."""
         async with AsyncExitStack() as undo:
-            undo.push_async_callback(self._port.stay)
+            undo.push_async_callback(self._port.cancel_move)
             with failing_at("port"):
                 await self._port.open(self._spec_of_port, self.observation.now.port)
             async with self._files:
-                revision = await prepare(self.folder, spec, self.log, self._tell_step)
+                revision = await prepare(self.folder, spec, self.log, self._publish_step)
             held = await hold_environment(self.folder.home, revision)
             undo.callback(held.close)
-            self._tell_step("init")
-            fresh = self._fresh = self._replica_set(revision)
-            undo.push_async_callback(self._give_up, fresh)
+            self._publish_step("init")
+            fresh = self._next = self._replica_set(revision)
+            undo.push_async_callback(self._discard, fresh)
             await fresh.preflight()
-            await self._match(fresh)
+            await self._match_size(fresh)
             with failing_at("port"):
                 await self._port.reconfigure(lambda: as_served(self.spec, revision))
             undo.pop_all()
         self._swap(fresh, held)
         await self._reconfigure()
 
-    async def _match(self, fresh: ReplicaSet) -> None:
-        """As many new workers as answer now, before those end."""
+    async def _match_size(self, fresh: ReplicaSet) -> None:
+        """Start as many new workers as answer now, before the old ones end."""
         before, scale = self.active.ready if self.active else 0, self.spec.scale
         fresh.resize(max(scale.least, min(before, scale.most)))
         await fresh.wait_for(min(before, fresh.wanted), self.spec.limits.init_seconds)
 
-    async def _give_up(self, fresh: ReplicaSet) -> None:
-        self._fresh = None
+    async def _discard(self, fresh: ReplicaSet) -> None:
+        self._next = None
         await fresh.stop(drain_seconds=0)
 
     def _swap(self, fresh: ReplicaSet, held: ExitStack) -> None:
-        """From here on the new revision answers, and the old one ends with what it has taken."""
+        """Let the new revision answer; the old one finishes its accepted requests and ends."""
         old, old_held = self.active, self._held
-        self.active, self._fresh, self._held, self._outage = fresh, None, held, None
-        self._is_over()
+        self.active, self._next, self._held, self._outage = fresh, None, held, None
+        self._end_deployment()
         fresh.join(self.dispatcher)
         if old is not None:
             old.retire()
@@ -222,8 +224,8 @@ class HostedService:
         self.log.say(f"Revision {fresh.revision.number} answers{where}.")
         self.publish()
 
-    def _is_over(self) -> None:
-        """This deployment has come to its end, unless another has taken its place."""
+    def _end_deployment(self) -> None:
+        """Mark the running deployment as ended, unless a newer one has replaced it."""
         if self._deploying is asyncio.current_task():
             self._deploying = None
 
@@ -244,8 +246,8 @@ class HostedService:
 
     async def _fail(self, spec: ServiceSpec, trouble: ServiceTrouble) -> None:
         self._failure, self._may_move = trouble, False
-        self._is_over()
-        # What a build or a traceback has to say in full, it has said in the log itself.
+        self._end_deployment()
+        # Only the first line: builds and tracebacks have written the rest to the log already.
         first, _, _ = trouble.problem.partition("\n")
         self.log.say(f"Revision {spec.revision} failed at step {trouble.step!r}: {first} {trouble.hint}")
         if self.active is None:
@@ -254,7 +256,7 @@ class HostedService:
         await self._tidy()
 
     async def _tidy(self) -> None:
-        """Files of revisions that do not answer go, unless one of them is just being laid out."""
+        """Delete files of revisions that do not answer, unless one is being staged."""
         async with self._files:
             if self.is_deploying:
                 return
@@ -264,7 +266,7 @@ class HostedService:
         try:
             self._held = await hold_environment(self.folder.home, revision)
         except DeploymentFailed:
-            return  # its environment has gone: the deployment makes it anew
+            return  # its environment was pruned: a deployment builds it again
         self.active = self._replica_set(revision)
         self._outage = ServiceTrouble("The gateway was started again; its workers are starting.", "", "running")
         self.active.join(self.dispatcher)
@@ -272,9 +274,9 @@ class HostedService:
         await self.ensure_port()
 
     async def _reconfigure(self) -> None:
-        """Keys, limits, bounds of scale and port change under the workers that are there."""
+        """Apply keys, limits, bounds of scale and port without new workers."""
         self.dispatcher.reconfigure(self.spec.limits)
-        for replicas in (self.active, self._fresh):
+        for replicas in (self.active, self._next):
             if replicas is not None:
                 replicas.limits = self.spec.limits
         if self.active is not None:
@@ -282,7 +284,7 @@ class HostedService:
         await self.ensure_port()
 
     def _spec_of_port(self) -> ServiceSpec:
-        """The newest, with what is of a revision from the one that answers."""
+        """Newest spec, with the fields of a revision taken from the one that answers."""
         spec = self.spec if self._may_move else replace(self.spec, port=0)
         return as_served(spec, self.active.revision) if self.active else spec
 
@@ -292,22 +294,22 @@ class HostedService:
         return found
 
     def _replicas_changed(self, replicas: ReplicaSet, trouble: ServiceTrouble | None) -> None:
-        if replicas is self.active and not self._is_leaving:
+        if replicas is self.active and not self._is_closing:
             if self._outage is None or self._outage.step != "port":
                 self._outage = None if replicas.ready else trouble or self._outage
             self.publish()
 
-    def _tell_step(self, step: str) -> None:
+    def _publish_step(self, step: str) -> None:
         self.publish(step=step)
 
-    async def _finish_queue(self) -> None:
-        """The endpoint sends nothing more: what it has sent before is answered, if that takes no longer than this."""
+    async def _drain_queue(self) -> None:
+        """Wait until queued requests are answered, at most _VERSION_DRAIN_SECONDS. The endpoint sends no more."""
         ends_at = asyncio.get_running_loop().time() + _VERSION_DRAIN_SECONDS
         while self.dispatcher.depth and self.dispatcher.is_served and asyncio.get_running_loop().time() < ends_at:
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
-    async def _leave(self, drain_seconds: float, why: str) -> None:
-        self._is_leaving = True
+    async def _shut_down(self, drain_seconds: float, why: str) -> None:
+        self._is_closing = True
         if self._deploying is not None:
             self._deploying.cancel()
             await asyncio.wait({self._deploying})

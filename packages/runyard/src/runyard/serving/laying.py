@@ -1,5 +1,3 @@
-"""Bringing models to the folder of a revision: what its predecessor has already is not copied again."""
-
 import errno
 import json
 import os
@@ -17,48 +15,51 @@ from runyard.node.code import place_files
 _PIECE_BYTES = 16 << 20
 _CANNOT_SHARE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _MANIFEST = "models.json"
-_Mark = list[object]
-"""How a file was when it was laid: blob, mode, and what the file system says of a file that nobody has written to."""
+_Stamp = list[object]
+"""Blob, mode, size, mtime and inode of a staged file: differs once a worker has written to it."""
 
 
 class GivenUp(Exception):
-    """Nobody waits for these files any more."""
+    """The deployment that needs these files was cancelled."""
 
 
 class FileLaying:
-    """Files of one revision, from the blobs of the home. `given_up` may be set from any thread."""
+    """Copies files of one revision from the home's blobs. `cancelled` may be set from any thread."""
 
-    def __init__(self, blobs: FileBlobStore, given_up: threading.Event) -> None:
-        self._blobs, self._given_up = blobs, given_up
+    def __init__(self, blobs: FileBlobStore, cancelled: threading.Event) -> None:
+        self._blobs, self._cancelled = blobs, cancelled
 
-    def lay(self, entries: Iterable[FileEntry], folder: Path) -> None:
-        """Copies: a worker may write to them. Raises NotFound for a blob that is missing, GivenUp, OSError."""
+    def stage(self, entries: Iterable[FileEntry], folder: Path) -> None:
+        """Copy them, never link: a worker may write to them.
+
+        Raises NotFound for a missing blob, StagingCancelled, OSError.
+        """
         place_files(list(entries), folder, self._blobs, _nowhere_else, copy=self._copy)
 
-    def lay_models(self, models: Iterable[ServedModel], revision: Path, name: str, earlier: Path | None) -> None:
-        """As `lay`, below `name` of a revision's folder. A file that an earlier revision has, and that none of its
-        workers has written to, is the same file for both."""
-        known = _marks(earlier) if earlier else {}
-        marks: dict[str, _Mark] = {}
+    def stage_models(self, models: Iterable[ServedModel], revision: Path, name: str, earlier: Path | None) -> None:
+        """As `stage`, below `name` of a revision's folder. A file that the earlier revision has unchanged is
+        hard-linked instead of copied."""
+        known = _read_stamps(earlier) if earlier else {}
+        stamps: dict[str, _Stamp] = {}
         for model in models:
             for entry in model.files:
                 path = f"{name}/{folder_of(model)}/{entry.path}"
-                if not (earlier and _is_shared(earlier / path, revision / path, known.get(path), entry)):
-                    self.lay([entry], revision / name / folder_of(model))
-                marks[path] = _mark(revision / path, entry)
-        (revision / _MANIFEST).write_text(json.dumps(marks), encoding="utf-8")
+                if not (earlier and _is_linked(earlier / path, revision / path, known.get(path), entry)):
+                    self.stage([entry], revision / name / folder_of(model))
+                stamps[path] = _stamp(revision / path, entry)
+        (revision / _MANIFEST).write_text(json.dumps(stamps), encoding="utf-8")
 
     def _copy(self, source: Path, target: Path) -> None:
         with open(source, "rb") as read, open(target, "wb") as written:
             while _copy_piece(read.fileno(), written.fileno()):
-                if self._given_up.is_set():
+                if self._cancelled.is_set():
                     raise GivenUp
 
 
 def _copy_piece(source: int, target: int) -> int:
-    """Bytes that were copied; 0 at the end."""
+    """Copy the next piece and return its size; 0 at the end of the file."""
     try:
-        return os.copy_file_range(source, target, _PIECE_BYTES)  # may share blocks, where the file system can
+        return os.copy_file_range(source, target, _PIECE_BYTES)  # shares blocks where the file system can
     except OSError as error:
         if error.errno not in _CANNOT_SHARE:
             raise
@@ -71,9 +72,9 @@ def folder_of(model: ServedModel) -> Path:
     return Path(model.name, str(model.version))
 
 
-def _is_shared(source: Path, target: Path, mark: _Mark | None, entry: FileEntry) -> bool:
+def _is_linked(source: Path, target: Path, stamp: _Stamp | None, entry: FileEntry) -> bool:
     try:
-        if mark is None or mark != _mark(source, entry):
+        if stamp is None or stamp != _stamp(source, entry):
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
         os.link(source, target, follow_symlinks=False)
@@ -82,12 +83,12 @@ def _is_shared(source: Path, target: Path, mark: _Mark | None, entry: FileEntry)
     return True
 
 
-def _mark(file: Path, entry: FileEntry) -> _Mark:
+def _stamp(file: Path, entry: FileEntry) -> _Stamp:
     found = file.lstat()
     return [entry.sha256, entry.mode, found.st_size, found.st_mtime_ns, found.st_ino]
 
 
-def _marks(revision: Path) -> dict[str, _Mark]:
+def _read_stamps(revision: Path) -> dict[str, _Stamp]:
     try:
         return dict(json.loads((revision / _MANIFEST).read_bytes()))
     except (OSError, ValueError):

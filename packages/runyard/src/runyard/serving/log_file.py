@@ -1,7 +1,7 @@
-"""The log of a web service: its workers append to it, its oldest part is dropped, and offsets stay what they were.
+"""Log file of a web service: workers append to it, its oldest part is dropped, and offsets stay valid.
 
-What is dropped becomes a hole: the file's length and the places of its bytes do not change, so nobody who appends or
-reads meanwhile notices.
+Dropping punches a hole into the file. Its length and the offsets of its bytes do not change, so concurrent writers and
+readers are not disturbed.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 
 
 class ServiceLog:
-    """The gateway's own lines, and the descriptor that workers append by."""
+    """Writes lines of the gateway and gives workers the descriptor that they append to."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,27 +33,29 @@ class ServiceLog:
         return self._fd
 
     def say(self, text: str) -> None:
-        """A line of ours. A full disk loses it and does no more harm."""
+        """Append a line of the gateway's own. On a full disk the line is lost, and nothing is raised."""
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         with contextlib.suppress(OSError):
             os.write(self._fd, f"{at} Runyard: {text}\n".encode("utf-8", "replace"))
 
     def end(self) -> int:
-        """The offset behind its last byte."""
+        """Offset behind the last byte."""
         return os.fstat(self._fd).st_size
 
     def since(self, offset: int, most_lines: int) -> str:
-        """The last lines that were written from `offset` on."""
+        """Last lines written from `offset` on."""
         return _text(os.pread(self._fd, _PIECE_BYTES, max(offset, self.end() - _PIECE_BYTES)), most_lines)
 
     def drop_oldest(self, most_bytes: int = MOST_BYTES, kept_bytes: int = _KEPT_BYTES) -> None:
-        """When it is larger than `most_bytes`, keep about `kept_bytes`, from the start of a line. Raises OSError when
-        the disk has no room for the note of that, even so."""
+        """When it is larger than `most_bytes`, keep about `kept_bytes`, from the start of a line.
+
+        Raises OSError when the disk is too full to write down the new start.
+        """
         end, dropped = self.end(), dropped_bytes(self._path)
         if end - dropped <= most_bytes:
             return
         start = line_start(self._fd, end - kept_bytes)
-        # The hole first: it may be what makes room for the note.
+        # Punch the hole first: it may free the space that the note needs.
         _libc.fallocate(self._fd, _PUNCH_HOLE | _KEEP_SIZE, 0, start)
         write_beside(_facts_file(self._path), json.dumps({"dropped": start}).encode())
 
@@ -62,15 +64,15 @@ class ServiceLog:
 
 
 def read_log(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
-    """Bytes from there on, at most `limit`, and the offset behind them. A negative offset counts from the end; what
-    was dropped is left out."""
+    """Bytes from `offset` on, at most `limit`, and the offset behind them. A negative offset counts from the end;
+    dropped bytes are skipped."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return b"", max(0, offset)
     try:
         end = os.fstat(fd).st_size
-        start = _behind_hole(fd, max(end + offset if offset < 0 else offset, dropped_bytes(path)), end)
+        start = _after_hole(fd, max(end + offset if offset < 0 else offset, dropped_bytes(path)), end)
         data = os.pread(fd, max(0, min(limit, end - start)), start)
         return data, start + len(data)
     finally:
@@ -88,8 +90,8 @@ def _facts_file(path: Path) -> Path:
     return path.with_name("log.json")
 
 
-def _behind_hole(fd: int, offset: int, end: int) -> int:
-    """The first place from there on that holds anything: what was just dropped may not be noted yet."""
+def _after_hole(fd: int, offset: int, end: int) -> int:
+    """First offset that holds data: the note of the last drop may not be written yet."""
     try:
         return os.lseek(fd, offset, os.SEEK_DATA)
     except OSError:

@@ -1,5 +1,5 @@
-"""The gateway's own files in the home folder, and how one says that another was first."""
+"""How a gateway is found: its files in the home folder, its exit code when another runs, and its code version."""
 
 GATEWAY_LOCK, GATEWAY_FACTS, GATEWAY_SOCKET = "gateway.lock", "gateway.json", "gateway.sock"
 ANOTHER_GATEWAY = 3
-"""Exit code of a gateway that found another in its place."""
+"""Exit code when the home has a running gateway already."""

@@ -8,12 +8,12 @@ from runyard.model.web_services import ObservedService, ServiceState, ServiceTro
 from runyard.serving.folder import ServiceFolder
 
 _LONGEST_TEXT = 64_000
-"""Of each part of a trouble. It goes into every record, and through the gateway's socket."""
+"""Limit for each text of a trouble: it is part of every record and goes through the gateway's socket."""
 _NOTHING_YET = ObservedService(version=0, generation=0, revision=0, state=ServiceState.TRANSITIONING)
 
 
 class Observation:
-    """What the gateway says of one web service: kept in its folder, and told to those who wait for news."""
+    """Observed state of one web service: stored in its folder; wakes those who wait for a change."""
 
     def __init__(self, folder: ServiceFolder) -> None:
         self._folder = folder
@@ -21,11 +21,11 @@ class Observation:
         self._is_written, self._written_port = True, self.now.port
         self._changed = asyncio.Event()
 
-    def change(self, **news: Any) -> None:
-        """Nothing happens where all is as it was."""
-        changed = replace(self.now, **news)
+    def change(self, **changes: Any) -> None:
+        """Store changed fields under the next version number. Does nothing when all are equal."""
+        changed = replace(self.now, **changes)
         if changed.trouble is not None:
-            changed = replace(changed, trouble=_shortened(changed.trouble))
+            changed = replace(changed, trouble=_truncated(changed.trouble))
         if changed == self.now:
             return
         self.now = replace(changed, version=self.now.version + 1, changed_at=datetime.now(UTC))
@@ -35,15 +35,15 @@ class Observation:
         self._changed = asyncio.Event()
 
     def write(self) -> None:
-        """Write what is not yet on disk. A full disk leaves it for the next time."""
+        """Write what is not on disk yet. On a full disk it is retried at the next call."""
         if not self._is_written:
             with suppress(OSError):
-                # Its port is part of its address: that one outlives a power cut too.
+                # Clients know the port as part of the address, so it must survive a power cut.
                 self._folder.write_state(self.now, durable=self.now.port != self._written_port)
                 self._is_written, self._written_port = True, self.now.port
 
     async def after(self, version: int, seconds: float) -> ObservedService:
-        """As it is once its version is above that one, or the time is over."""
+        """The state, once its version is above the given one, or when the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.now.version <= version:
@@ -51,11 +51,11 @@ class Observation:
         return self.now
 
 
-def _shortened(trouble: ServiceTrouble) -> ServiceTrouble:
-    return ServiceTrouble(**{field.name: _both_ends(getattr(trouble, field.name)) for field in fields(trouble)})
+def _truncated(trouble: ServiceTrouble) -> ServiceTrouble:
+    return ServiceTrouble(**{field.name: _keep_both_ends(getattr(trouble, field.name)) for field in fields(trouble)})
 
 
-def _both_ends(text: str) -> str:
+def _keep_both_ends(text: str) -> str:
     if len(text) <= _LONGEST_TEXT:
         return text
     half = _LONGEST_TEXT // 2

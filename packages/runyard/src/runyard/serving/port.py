@@ -1,4 +1,4 @@
-"""Where a web service answers."""
+"""Port of a web service, which can move to another number without refusing requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,17 +13,17 @@ from runyard.serving.front.endpoint import Endpoint, open_port
 from runyard.serving.front.reception import Say
 
 MakeSpec = Callable[[], ServiceSpec]
-"""Asked when it is its turn: a spec may change while something else is waited for."""
+"""Called after waiting for the lock: the spec may have changed meanwhile."""
 
 
 class ServicePort:
-    """The open port of a web service. While it moves, the next one is open beside it, and both answer."""
+    """Open port of a web service. During a move the old and the new port are both open and answer."""
 
     def __init__(self, home: Path, dispatcher: Dispatcher | Splitter, say: Say) -> None:
         self._home, self._dispatcher, self._say = home, dispatcher, say
         self._endpoint: Endpoint | None = None
         self._next: Endpoint | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -35,9 +35,12 @@ class ServicePort:
         return self._endpoint.port if self._endpoint else 0
 
     async def open(self, spec: MakeSpec, known_port: int) -> None:
-        """The port that the spec names, else the one that is open, else the one that the web service had, else a free
-        one. It is the next one where another is open. Raises InvalidArgument that says who has it."""
-        async with self._turn:
+        """Open the port that the spec names, else keep the open one, else `known_port`, else a free one.
+
+        When another is open already, it becomes the next port, for `move`. Raises InvalidArgument, which names the
+        process that has the port.
+        """
+        async with self._lock:
             wanted = spec()
             if self.number and wanted.port in (0, self.number):
                 return
@@ -48,31 +51,31 @@ class ServicePort:
                 self._next = opened
 
     async def reconfigure(self, spec: MakeSpec) -> None:
-        """As Endpoint.reconfigure."""
-        async with self._turn:
+        """As PortServer.reconfigure."""
+        async with self._lock:
             for endpoint in (self._endpoint, self._next):
                 if endpoint is not None:
                     await endpoint.reconfigure(spec())
 
     def move(self) -> Endpoint | None:
-        """To the next one, where there is one: then the old one, which is still open, is for the caller to close."""
+        """Switch to the next port, if any, and return the old one, which is still open, for the caller to close."""
         if self._next is None:
             return None
         old, self._endpoint, self._next = self._endpoint, self._next, None
         return old
 
-    async def stay(self) -> None:
-        """Close the next one again."""
-        given_up, self._next = self._next, None
-        if given_up is not None:
-            await given_up.close(0)
+    async def cancel_move(self) -> None:
+        """Close the next port."""
+        cancelled, self._next = self._next, None
+        if cancelled is not None:
+            await cancelled.close(0)
 
     def set_health(self, state: ServiceState, problem: str) -> None:
         if self._endpoint is not None:
             self._endpoint.set_health(state, problem)
 
     async def close(self, grace_seconds: float) -> None:
-        await self.stay()
+        await self.cancel_move()
         endpoint, self._endpoint = self._endpoint, None
         if endpoint is not None:
             await endpoint.close(grace_seconds)
@@ -88,7 +91,7 @@ class ServicePort:
 
 
 class NoPort:
-    """Of a version, which is asked through the port of its endpoint. As ServicePort otherwise."""
+    """Stands for ServicePort in a version, which answers through the port of its endpoint."""
 
     is_open, number = True, 0
 
@@ -96,26 +99,26 @@ class NoPort:
         self._dispatcher = dispatcher
 
     async def open(self, spec: MakeSpec, known_port: int) -> None:
-        """There is nothing to open, and nothing that could be in its way."""
+        """Does nothing."""
 
     async def reconfigure(self, spec: MakeSpec) -> None:
-        """There is nothing to change."""
+        """Does nothing."""
 
     def move(self) -> None:
         return None
 
-    async def stay(self) -> None:
-        """It is where it was."""
+    async def cancel_move(self) -> None:
+        """Does nothing."""
 
     def set_health(self, state: ServiceState, problem: str) -> None:
         self._dispatcher.set_outage(None if state is ServiceState.HEALTHY else problem)
 
     async def close(self, grace_seconds: float) -> None:
-        """What was asked of the endpoint is for the workers to finish."""
+        """Does nothing: the workers finish the endpoint's requests."""
 
 
 def _free_port(home: Path) -> int:
-    """One that no outgoing connection of the machine will take."""
+    """A free port outside the range that the kernel uses for outgoing connections."""
     held = HeldPorts(home / "ports")
     try:
         return held.choose([PortWish("web service")])["web service"]

@@ -1,4 +1,4 @@
-"""One revision of a web service on this disk: its files laid out, its interpreter known."""
+"""A revision of a web service on disk: its staged files and the facts that its workers are started with."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class ModelName:
 
 @dataclass(frozen=True)
 class Revision:
-    """All that its workers are started with: it can be started again when the spec has moved on."""
+    """All that its workers are started with, so that it can be restarted after the spec has changed."""
 
     number: int
     service: str
@@ -45,7 +45,7 @@ class Revision:
     requests_at_once: int = 1
     variables: Mapping[str, str] = field(default_factory=dict)
     inherited: Mapping[str, str] = field(default_factory=dict)
-    """Variables of whoever deployed it."""
+    """Variables of the process that deployed it."""
     path_variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -58,7 +58,7 @@ def models_root(folder: ServiceFolder, number: int) -> Path:
 
 
 def find_revision(folder: ServiceFolder, number: int) -> Revision | None:
-    """One that was prepared before and whose files still lie there."""
+    """A revision that was completed before; None when its folder is missing or unreadable."""
     try:
         body = json.loads((folder.revision(number) / _FACTS).read_bytes())
         return from_json(Revision, body, _FACTS)
@@ -66,20 +66,20 @@ def find_revision(folder: ServiceFolder, number: int) -> Revision | None:
         return None
 
 
-def lay_files(folder: ServiceFolder, spec: ServiceSpec, given_up: threading.Event) -> None:
-    """Bring the files of the spec's revision to its folder; nothing is done where they lie there already.
+def lay_files(folder: ServiceFolder, spec: ServiceSpec, cancelled: threading.Event) -> None:
+    """Copy code and models to the folder of the spec's revision; does nothing when the folder exists.
 
-    Raises NotFound for a blob that is missing, OSError for a disk, GivenUp.
+    Raises NotFound for a missing blob, OSError, StagingCancelled when `cancelled` is set.
     """
     if folder.revision(spec.revision).is_dir():
         return
     beside = Path(tempfile.mkdtemp(prefix=f".r{spec.revision}.", dir=folder.root))
     try:
-        laying = FileLaying(FileBlobStore(folder.home / "blobs"), given_up)
+        stager = FileLaying(FileBlobStore(folder.home / "blobs"), cancelled)
         (beside / _APP).mkdir()
         (beside / _MODELS).mkdir()
-        laying.lay(spec.code, beside / _APP)
-        laying.lay_models(spec.models, beside, _MODELS, folder.newest_revision())
+        stager.stage(spec.code, beside / _APP)
+        stager.stage_models(spec.models, beside, _MODELS, folder.newest_revision())
         _link_models(beside / _APP)
         os.rename(beside, folder.revision(spec.revision))
     finally:
@@ -87,8 +87,8 @@ def lay_files(folder: ServiceFolder, spec: ServiceSpec, given_up: threading.Even
 
 
 def finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) -> Revision:
-    """Write down what the files and the environment came to; from here on it is found."""
-    made = Revision(
+    """Write the facts of the revision; `find_revision` returns it afterwards."""
+    revision = Revision(
         number=spec.revision,
         service=spec.name,
         scorer=spec.scorer,
@@ -104,12 +104,12 @@ def finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) ->
         inherited=dict(spec.build_variables),
         path_variables=dict(built.path_variables),
     )
-    write_beside(folder.revision(spec.revision) / _FACTS, json.dumps(to_json(made)).encode())
-    return made
+    write_beside(folder.revision(spec.revision) / _FACTS, json.dumps(to_json(revision)).encode())
+    return revision
 
 
 def as_served(spec: ServiceSpec, revision: Revision) -> ServiceSpec:
-    """The spec with what belongs to workers as this revision has it: a port in front of them follows them in that."""
+    """The spec with scorer, models, path, schema and variables of this revision, which answers on its port."""
     return replace(
         spec,
         scorer=revision.scorer,
@@ -121,7 +121,7 @@ def as_served(spec: ServiceSpec, revision: Revision) -> ServiceSpec:
 
 
 def start_facts(folder: ServiceFolder, revision: Revision) -> Json:
-    """What a worker is told first."""
+    """Payload of the START frame: what a worker loads."""
     root = models_root(folder, revision.number)
     return {
         "scorer": revision.scorer.value,
@@ -138,6 +138,6 @@ def start_facts(folder: ServiceFolder, revision: Revision) -> Json:
 
 
 def _link_models(app: Path) -> None:
-    """Older scripts look for azureml-models in their working folder."""
+    """Older scoring scripts expect azureml-models in their working folder."""
     if not os.path.lexists(app / _MODELS):
         os.symlink(f"../{_MODELS}", app / _MODELS)

@@ -16,5 +16,5 @@ _PACKAGES = (
 
 
 def gateway_version() -> str:
-    """Differs whenever the code that a gateway would run differs, released or not."""
+    """Version of the installed code that a gateway runs; differs for every change of it, released or not."""
     return version_of(_PACKAGES)

@@ -1,4 +1,4 @@
-"""What must be looked at again and again while a web service answers: memory, load, its log, its port."""
+"""Periodic checks of a web service: memory of its workers, autoscaling, log size, port."""
 
 import asyncio
 from contextlib import suppress
@@ -12,9 +12,9 @@ from runyard.serving.workers.process import WorkerProcess
 from runyard.serving.workers.replicas import ReplicaSet
 from runyard.serving.workers.scaling import Autoscale
 
-_CALM_SECONDS, _TENSE_SECONDS = 1.0, 0.1
-_TENSE_SHARE = 0.5
-"""A worker that holds so much of its limit is looked at more often."""
+_NORMAL_SECONDS, _NEAR_LIMIT_SECONDS = 1.0, 0.1
+_NEAR_LIMIT_SHARE = 0.5
+"""Memory is checked more often once a worker uses this share of its limit."""
 _TIDY_SECONDS = 5.0
 
 
@@ -47,11 +47,11 @@ class Watch:
         self._machine_limit = machine_limit_bytes()
 
     async def run(self) -> None:
-        """Until cancelled."""
-        is_tense = False
+        """Check until cancelled."""
+        is_near_limit = False
         while True:
-            await asyncio.sleep(self._pace(is_tense))
-            is_tense = await self._watch_memory()
+            await asyncio.sleep(self._interval_seconds(is_near_limit))
+            is_near_limit = await self._check_memory()
             if self._loop.time() - self._scaled_at >= self._service.spec.scale.refresh_seconds:
                 self._scaled_at = self._loop.time()
                 self._scale()
@@ -59,23 +59,23 @@ class Watch:
                 self._tidied_at = self._loop.time()
                 await self._tidy()
 
-    def _pace(self, is_tense: bool) -> float:
+    def _interval_seconds(self, is_near_limit: bool) -> float:
         scale = self._service.spec.scale
-        calm = min(_CALM_SECONDS, scale.refresh_seconds) if scale.most > scale.least else _CALM_SECONDS
-        return max(_TENSE_SECONDS, 0.0 if is_tense else calm)
+        normal = min(_NORMAL_SECONDS, scale.refresh_seconds) if scale.most > scale.least else _NORMAL_SECONDS
+        return max(_NEAR_LIMIT_SECONDS, 0.0 if is_near_limit else normal)
 
-    async def _watch_memory(self) -> bool:
-        """Kill workers that hold more than they may; whether any is near that."""
+    async def _check_memory(self) -> bool:
+        """Kill workers above their memory limit; return whether any is near it."""
         workers = self._service.workers()
         limit = self._service.spec.limits.memory_bytes or self._machine_limit
         held = await asyncio.to_thread(_measured, workers)
         for worker, size in zip(workers, held, strict=True):
             if size > limit:
                 worker.kill(f"The worker held {size >> 20} MB of memory, more than its limit of {limit >> 20} MB.")
-        return any(size > limit * _TENSE_SHARE for size in held)
+        return any(size > limit * _NEAR_LIMIT_SHARE for size in held)
 
     async def _tidy(self) -> None:
-        with suppress(OSError):  # a full disk: the next time
+        with suppress(OSError):  # a full disk: retried at the next check
             await asyncio.to_thread(self._service.log.drop_oldest)
         self._service.observation.write()
         await self._service.ensure_port()

@@ -1,4 +1,4 @@
-"""The gateway's end of the socket to one worker process."""
+"""Gateway's end of the socket to one worker process."""
 
 import asyncio
 import json
@@ -19,14 +19,14 @@ from runyard.serving.frames import (
 
 _LARGEST_FACTS, _LARGEST_SCHEMA = 8 << 20, 512 << 10
 _MOST_NOTES, _LONGEST_NOTE = 50, 1000
-"""Far more than a worker of ours tells; but scripts run in it, and what it tells is kept and shown."""
+"""Far above what our worker sends. A user's script runs in it, and what it sends is stored and shown."""
 _FEW_PIECES, _SMALL_BYTES = 3, 1 << 14
-"""One small request goes out quicker in one piece."""
+"""A small request is sent faster as one piece."""
 
 
 @dataclass(frozen=True)
 class WorkerFacts:
-    """What a worker tells of itself when it is ready."""
+    """Payload of the READY frame: what a worker says about itself."""
 
     pid: int
     wants_heads: bool = False
@@ -40,6 +40,8 @@ class WorkerFacts:
 
 @dataclass(frozen=True)
 class InitFailure:
+    """Payload of the FAILED frame: why init() failed."""
+
     problem: str
     hint: str = ""
     traceback: str = ""
@@ -47,7 +49,7 @@ class InitFailure:
 
 
 class LinkOwner(Protocol):
-    """Who started the worker: hears how it came up, that its end of the socket closed, and that it hangs."""
+    """Callbacks to the owner of the worker process."""
 
     def became_ready(self, facts: WorkerFacts) -> None: ...
     def failed(self, failure: InitFailure) -> None: ...
@@ -55,15 +57,15 @@ class LinkOwner(Protocol):
     def hung(self, why: str) -> None: ...
 
 
-def _nobody_hears_answers(answers: list[WorkerAnswer]) -> None: ...
-def _nobody_hears_loss(cause: str) -> None: ...
+def _ignore_answers(answers: list[WorkerAnswer]) -> None: ...
+def _ignore_loss(cause: str) -> None: ...
 
 
 class WorkerLink(asyncio.Protocol):
-    """A dispatcher sets `answered` and `lost` when the link joins it, and sends from then on.
+    """Sends requests to a worker and receives its answers. A dispatcher sets the callbacks `answered` and `lost`.
 
-    `lost` is called once, with the cause in words, when the worker's process has ended without having been asked to.
-    Between the end of the socket and that moment `is_open` is False already.
+    `lost` is called once, with the cause as text, when the worker process has ended unasked. `is_open` is False as soon
+    as the socket is closed, which may be earlier.
     """
 
     def __init__(self, owner: LinkOwner, *, requests_at_once: int = 1) -> None:
@@ -72,28 +74,28 @@ class WorkerLink(asyncio.Protocol):
         self.requests_at_once = requests_at_once
         self.facts: WorkerFacts | None = None
         """None until the worker is ready."""
-        self.answered: Callable[[list[WorkerAnswer]], None] = _nobody_hears_answers
-        self.lost: Callable[[str], None] = _nobody_hears_loss
+        self.answered: Callable[[list[WorkerAnswer]], None] = _ignore_answers
+        self.lost: Callable[[str], None] = _ignore_loss
         self.requests_answered = 0
         self.is_open = True
 
     def start(self, facts: dict[str, Any]) -> None:
-        """Send the first frame: what the worker is to load."""
+        """Send the START frame: what the worker loads."""
         self._write([encode(Kind.START, json.dumps(facts).encode())])
 
     def send(self, requests: Sequence[WorkerRequest]) -> bool:
-        """One frame with these. False when the worker is gone: then none of them has reached it."""
+        """Send them in one frame. Returns False when the worker is gone; then none of them has reached it."""
         if not self.is_open:
             return False
         self._write(encode_requests(requests))
         return True
 
     def say_hung(self, why: str) -> None:
-        """The dispatcher gave up waiting for an answer: the worker is killed, and `lost` follows."""
+        """The dispatcher gave up waiting for an answer: the owner kills the worker, and `lost` follows."""
         self._owner.hung(why)
 
     def close(self) -> None:
-        """The worker finishes what it has, then ends. Nothing can be sent any more; answers still come."""
+        """Send nothing more. The worker answers what it has, then exits; its answers are still received."""
         self.is_open = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write_eof()
@@ -106,7 +108,7 @@ class WorkerLink(asyncio.Protocol):
             for kind, payload in self._reader.feed(data):
                 self._take(kind, payload)
         except (BrokenFrame, ValueError, TypeError, KeyError) as error:
-            self._break(f"The worker sent what is no answer: {error}.")
+            self._fail(f"The worker sent what is no answer: {error}.")
 
     def _take(self, kind: int, payload: bytes) -> None:
         if kind == Kind.ANSWERS:
@@ -130,7 +132,7 @@ class WorkerLink(asyncio.Protocol):
         self.is_open = False
         self._owner.closed(str(error) if error else "")
 
-    def _break(self, why: str) -> None:
+    def _fail(self, why: str) -> None:
         self.is_open = False
         if self._transport is not None:
             self._transport.abort()
@@ -145,22 +147,22 @@ class WorkerLink(asyncio.Protocol):
             self._transport.writelines(pieces)
 
 
-def _worker_facts(told: dict[str, Any]) -> WorkerFacts:
+def _worker_facts(payload: dict[str, Any]) -> WorkerFacts:
     return WorkerFacts(
-        pid=int(told["pid"]),
-        wants_heads=bool(told.get("wants_heads", False)),
-        batches=bool(told.get("batches", False)),
-        methods=tuple(str(method) for method in told.get("methods", ("POST",))),
-        schema=_bounded_schema(told.get("schema") or {}),
-        init_seconds=float(told.get("init_seconds", 0.0)),
-        import_seconds=float(told.get("import_seconds", 0.0)),
-        notes=tuple(str(note)[:_LONGEST_NOTE] for note in told.get("notes", ())[:_MOST_NOTES]),
+        pid=int(payload["pid"]),
+        wants_heads=bool(payload.get("wants_heads", False)),
+        batches=bool(payload.get("batches", False)),
+        methods=tuple(str(method) for method in payload.get("methods", ("POST",))),
+        schema=_bounded_schema(payload.get("schema") or {}),
+        init_seconds=float(payload.get("init_seconds", 0.0)),
+        import_seconds=float(payload.get("import_seconds", 0.0)),
+        notes=tuple(str(note)[:_LONGEST_NOTE] for note in payload.get("notes", ())[:_MOST_NOTES]),
     )
 
 
-def _bounded_schema(told: dict[str, Any]) -> dict[str, Any]:
-    return dict(told) if len(json.dumps(told)) <= _LARGEST_SCHEMA else {}
+def _bounded_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    return dict(schema) if len(json.dumps(schema)) <= _LARGEST_SCHEMA else {}
 
 
-def _init_failure(told: dict[str, Any]) -> InitFailure:
-    return InitFailure(*(str(told.get(name) or "") for name in ("problem", "hint", "traceback", "exception")))
+def _init_failure(payload: dict[str, Any]) -> InitFailure:
+    return InitFailure(*(str(payload.get(name) or "") for name in ("problem", "hint", "traceback", "exception")))

@@ -12,7 +12,7 @@ from runyard.stores.schema import asset_names, assets
 from runyard.stores.workspaces import SqlWorkspaces
 
 _COLUMNS = tuple(assets.c[field.name] for field in fields(Asset))
-# Made once: an alias copies the whole table, into objects that only the garbage collector frees.
+# Built once: an alias copies the whole table into objects that only the garbage collector frees.
 _NEWER = assets.alias("newer")
 _OF_SAME_NAME = [_NEWER.c[column] == assets.c[column] for column in ("workspace", "kind", "name")]
 _IS_LATEST = assets.c.version == select(func.max(_NEWER.c.version)).where(*_OF_SAME_NAME).scalar_subquery()
@@ -66,7 +66,7 @@ class SqlAssetStore(SqlWorkspaces):
     def list(
         self, workspace: str, kind: AssetKind, name: str | None = None, *, latest_only: bool = False
     ) -> Sequence[Asset]:
-        """Assets named "" are found by id alone, unless that name is asked for."""
+        """Assets named "" are listed only if `name` is ""."""
         wanted = assets.c.name != "" if name is None else assets.c.name == name
         query = _of_kind(workspace, kind).where(wanted)
         if latest_only:

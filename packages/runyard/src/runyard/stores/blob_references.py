@@ -1,5 +1,3 @@
-"""Which blobs the rows of a database name."""
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ _ENTRY_FIELDS = 4
 
 @dataclass(frozen=True)
 class BlobReference:
-    """A file of a run, a snapshot or an asset. `size` is None where the row does not say it."""
+    """Reference of a run, a snapshot or an asset to a blob. `size` is None if the row does not have it."""
 
     sha256: str
     size: int | None
@@ -25,7 +23,7 @@ class BlobReference:
 
 
 def named_blobs(connection: Connection) -> set[str]:
-    """Every blob that may be in use. Also holds other hashes that an asset's body mentions."""
+    """Every blob that may be in use. Also contains other hashes in asset bodies."""
     used = set(connection.execute(select(run_files.c.sha256).distinct()).scalars())
     for column in (snapshots.c.entries, assets.c.body):
         for text in connection.execute(select(type_coerce(column, Text))).scalars():
@@ -34,7 +32,7 @@ def named_blobs(connection: Connection) -> set[str]:
 
 
 def blob_references(connection: Connection) -> Iterator[BlobReference]:
-    """Every file that must have its blob. Unlike `named_blobs` it holds no hashes that are not blobs."""
+    """Every file that needs its blob. Unlike `named_blobs`, only real blobs."""
     of_runs = select(runs.c.id, *run_files.c["path", "sha256", "size"]).join_from(runs, run_files)
     for run_id, path, sha256, size in connection.execute(of_runs):
         yield BlobReference(sha256, size, f"run {run_id}", path)
@@ -52,7 +50,7 @@ def blob_references(connection: Connection) -> Iterator[BlobReference]:
 
 
 def _entries_in(value: Any) -> Iterator[tuple[str, str, int]]:
-    """Lists of the form [path, sha256, size, mode], at any depth."""
+    """Entries of the form [path, sha256, size, mode], at any depth."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from _entries_in(inner)

@@ -14,7 +14,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class StorableText(TypeDecorator[str]):
-    """Text of users. NUL and lone surrogates, which no database takes, become replacement characters."""
+    """Text of users. NUL and lone surrogates, which no database accepts, become replacement characters."""
 
     impl = Text
     cache_ok = True
@@ -24,7 +24,7 @@ class StorableText(TypeDecorator[str]):
 
 
 class JsonText(TypeDecorator[Any]):
-    """JSON as text, so that NaN and any string survive on every database."""
+    """JSON as text, so that NaN and any string can be stored in every database."""
 
     impl = Text
     cache_ok = True
@@ -37,7 +37,7 @@ class JsonText(TypeDecorator[Any]):
 
 
 class ShownJsonText(JsonText):
-    """JSON that users are shown as it is stored: spelled as Python spells it."""
+    """JSON that users see as it is stored: formatted like `json.dumps` does by default."""
 
     cache_ok = True
 

@@ -27,17 +27,18 @@ _POOL: dict[str, Any] = {"pool_size": 20, "max_overflow": 40}
 
 
 class Fence:
-    """Lets a write through only while the database's lease has the epoch that this process holds; see lease.py."""
+    """Allows a write only while the database's lease has the epoch of this process; see lease.py."""
 
     def __init__(self) -> None:
         self.epoch: int | None = None
-        """None where this process needs no lease: tools and tests."""
+        """None if this process needs no lease: tools and tests."""
         self.on_lost: Callable[[], None] = lambda: None
 
     def check(self, connection: Connection) -> None:
-        """In the transaction of the write. Raises StandingBy, after `on_lost`, where another service holds the lease.
+        """Check the lease in the transaction of the write. Calls `on_lost` and raises StandingBy if another service
+        holds it.
 
-        On PostgreSQL the row stays locked until the end, so nobody takes the lease over in between.
+        On PostgreSQL the row stays locked until the end, so nobody can take the lease over in between.
         """
         if _stored_epoch(connection) != self.epoch:
             self.on_lost()
@@ -49,10 +50,10 @@ def _stored_epoch(connection: Connection) -> int | None:
         found: int | None = connection.exec_driver_sql(f"{_EPOCH} FOR KEY SHARE").scalar()
         return found
     driver: Any = connection.connection.driver_connection
-    try:  # past SQLAlchemy: every write pays for this
+    try:  # without SQLAlchemy, for speed: every write does this
         row = driver.execute(_EPOCH).fetchone()
     except sqlite3.Error:
-        row = connection.exec_driver_sql(_EPOCH).first()  # raises what callers know
+        row = connection.exec_driver_sql(_EPOCH).first()  # raises the exception that callers expect
     return row[0] if row else None
 
 
@@ -60,8 +61,8 @@ def _stored_epoch(connection: Connection) -> int | None:
 class Database:
     """One open database, safe to share between threads.
 
-    `read()` and `write()` give a connection inside a transaction that is committed at the end of the block.
-    On SQLite a write takes the one write lock at once, so what it reads before it writes stays true.
+    `read()` and `write()` give a connection inside a transaction that is committed at the end of the block. On SQLite a
+    write takes the write lock at once, so what it reads before it writes stays valid.
     """
 
     engine: Engine
@@ -70,27 +71,27 @@ class Database:
     """An insert that also has the dialect's `on_conflict_*` methods."""
     fence: Fence = field(default_factory=Fence)
     session: str = ""
-    """What the server calls our connections, so that whoever takes the lease over can end them; "" on SQLite."""
-    # Threads of this process queue here instead of in SQLite, whose waiters poll with growing pauses.
-    _turn: AbstractContextManager[Any] = field(default_factory=threading.RLock)
+    """Application name of the connections, so that the next holder of the lease can end them; "" on SQLite."""
+    # Threads of this process wait here instead of in SQLite, which polls with growing pauses.
+    _write_turn: AbstractContextManager[Any] = field(default_factory=threading.RLock)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        with _clear_errors(), self.engine.connect() as connection:
+        with _translated_errors(), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        with self._turn, _clear_errors(), self.engine.execution_options(writes=True).begin() as connection:
+        with self._write_turn, _translated_errors(), self.engine.execution_options(writes=True).begin() as connection:
             if self.fence.epoch is not None:
                 self.fence.check(connection)
             yield connection
 
     @contextmanager
     def unchecked_write(self) -> Iterator[Connection]:
-        """A write that may break references until its end: where SQLite rebuilds a table, a checked one would
+        """A write that checks neither the lease nor references: when SQLite rebuilds a table, reference checks would
         delete the rows that point to it."""
-        with self._turn, _clear_errors(), self.engine.execution_options(writes=True).connect() as connection:
+        with self._write_turn, _translated_errors(), self.engine.execution_options(writes=True).connect() as connection:
             if self.is_sqlite:
                 _set_foreign_keys(connection, "OFF")
             try:
@@ -113,7 +114,7 @@ def utc_now() -> datetime:
 
 
 def open_database(url: str, *, now: Callable[[], datetime] = utc_now) -> Database:
-    """`sqlite:////absolute/file.db` or `postgresql+psycopg://user:password@host/name`; makes no tables."""
+    """Open `sqlite:////absolute/file.db` or `postgresql+psycopg://user:password@host/name`; creates no tables."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -134,7 +135,7 @@ def _open_sqlite(url: URL, file: Path, now: Callable[[], datetime]) -> Database:
 
 
 def _open_postgres(url: URL, now: Callable[[], datetime]) -> Database:
-    from sqlalchemy.dialects import postgresql  # a tenth of the start-up time, for those who use it
+    from sqlalchemy.dialects import postgresql  # a tenth of the start-up time, so only if it is used
 
     try:
         session = f"runyard-{uuid.uuid4().hex}"
@@ -143,7 +144,7 @@ def _open_postgres(url: URL, now: Callable[[], datetime]) -> Database:
         raise InvalidArgument(
             "A PostgreSQL database needs the package 'psycopg'.", hint="Run: pip install 'runyard[postgres]'"
         ) from error
-    return Database(engine, now, postgresql.insert, session=session, _turn=nullcontext())
+    return Database(engine, now, postgresql.insert, session=session, _write_turn=nullcontext())
 
 
 def _unknown_url(url: str) -> InvalidArgument:
@@ -160,7 +161,7 @@ def _set_up_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
 
 
 def _set_foreign_keys(connection: Connection, switch: str) -> None:
-    """Past SQLAlchemy, which would begin a transaction; inside one SQLite ignores the pragma."""
+    """Set the pragma on the raw connection: SQLAlchemy would begin a transaction, and SQLite ignores it inside one."""
     driver = connection.connection.dbapi_connection
     assert driver is not None
     driver.cursor().execute(f"PRAGMA foreign_keys={switch}")
@@ -171,17 +172,17 @@ def _begin_sqlite(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         return
     driver: Any = connection.connection.driver_connection
-    driver.execute("BEGIN")  # past SQLAlchemy, where it is a quarter of what reading a row costs; it takes no lock
+    driver.execute("BEGIN")  # without SQLAlchemy, which adds a quarter to the cost of reading a row; takes no lock
 
 
 def _switch_to_wal(engine: Engine, file: Path) -> None:
-    """The mode stays in the file. Switching fails at once when two try, whatever the time-out, hence the lock."""
+    """The mode is stored in the file. The lock is needed because switching fails at once if two processes try."""
     if not file.parent.is_dir():
         raise InvalidArgument(f"The folder {str(file.parent)!r} of the database does not exist.", hint="Make it first.")
     lock = os.open(file.with_name(file.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with _clear_errors():
+        with _translated_errors():
             raw = engine.raw_connection()
             try:
                 raw.cursor().execute("PRAGMA journal_mode=WAL")
@@ -192,21 +193,21 @@ def _switch_to_wal(engine: Engine, file: Path) -> None:
 
 
 @contextmanager
-def _clear_errors() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
-        raise _explained(error) from error
+        raise _translate_error(error) from error
 
 
-def _explained(error: OperationalError) -> RunyardError:
+def _translate_error(error: OperationalError) -> RunyardError:
     reason = str(error.orig)
     if "is full" in reason or "No space left" in reason:
         return StorageFull(
             f"The database could not be written: {reason}.",
             hint="Free disk space and try again; nothing stored is lost.",
         )
-    if error.statement is None and any(words in reason for words in _AWAY):  # at the connect: nothing was asked yet
+    if error.statement is None and any(words in reason for words in _AWAY):  # no statement was sent yet
         return DatabaseAway(
             f"The database takes no connections: {reason.strip()}.", hint="Start the database server, or wait for it."
         )

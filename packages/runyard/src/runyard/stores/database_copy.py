@@ -1,4 +1,4 @@
-"""Copies of a whole database: SQLite by its online backup, PostgreSQL by pg_dump."""
+"""Copies a whole database: SQLite by its online backup, PostgreSQL by pg_dump, or row by row."""
 
 import os
 import shutil
@@ -18,13 +18,13 @@ _CLIENT_HINT = "Debian: apt-get install postgresql-client"
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a database as it is at one moment, to a single file, synced. Writers of the source do not wait.
+    """Copy a consistent state of a database to a single synced file. Does not block writers of the source.
 
-    Raises StorageFull, and RunyardError for a source that is damaged.
+    Raises StorageFull, and RunyardError if the source is damaged.
     """
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     try:
-        # In one step: further steps begin anew whenever another process has written in between.
+        # In one step: a backup in several steps restarts whenever another process writes in between.
         with (
             closing(sqlite3.connect(f"file:{quote(str(source))}?mode=rw", uri=True, timeout=_BUSY_SECONDS)) as opened,
             closing(sqlite3.connect(target)) as copy,
@@ -38,7 +38,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
 
 
 def sqlite_faults(file: Path) -> list[str]:
-    """What SQLite's own check finds wrong with a database; empty for a sound one."""
+    """Errors that SQLite's integrity check finds; empty for a sound database."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True, timeout=_BUSY_SECONDS)) as opened:
             found = [str(row[0]) for row in opened.execute("PRAGMA integrity_check")]
@@ -54,9 +54,9 @@ def explained_failure(file: Path, error: sqlite3.Error) -> RunyardError:
 
 
 def dump_postgres(url: str, target: Path, *, snapshot: str = "") -> None:
-    """Write a dump in pg_dump's custom format; of an exported `snapshot` where one is given.
+    """Write a dump in pg_dump's custom format, of an exported `snapshot` if one is given.
 
-    Raises RunyardError where pg_dump is missing, or older than the server.
+    Raises RunyardError if pg_dump is missing or older than the server.
     """
     options = ["--format=custom", "--no-owner", "--no-privileges", f"--file={target}"]
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
@@ -69,7 +69,7 @@ def dump_postgres(url: str, target: Path, *, snapshot: str = "") -> None:
 
 
 def load_postgres(url: str, dump: Path) -> None:
-    """Fill an empty database from a dump, all of it or nothing."""
+    """Fill an empty database from a dump, completely or not at all."""
     _run_client(
         "pg_restore", url, ["--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction", str(dump)]
     )
@@ -90,7 +90,7 @@ def _run_client(program: str, url: str, options: Sequence[str]) -> None:
             f"A PostgreSQL database needs the program {program!r}, which is not on PATH.", hint=_CLIENT_HINT
         )
     address = make_url(url)
-    # The password goes by a variable: every user of the machine can read a command line.
+    # The password is passed in a variable: every user of the machine can read a command line.
     variables = {**os.environ, **({"PGPASSWORD": str(address.password)} if address.password else {})}
     command = [found, f"--dbname={_for_libpq(address)}", "--no-password", *options]
     done = subprocess.run(
@@ -114,7 +114,7 @@ def _client_failure(program: str, said: str) -> RunyardError:
 
 
 def _for_libpq(url: URL) -> str:
-    """The address without its password, as PostgreSQL's own programs take it."""
+    """The address without its password, in the form of PostgreSQL's own programs."""
     plain = url.set(drivername="postgresql")
     return URL.create(
         plain.drivername, plain.username, None, plain.host, plain.port, plain.database, plain.query

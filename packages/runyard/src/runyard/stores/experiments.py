@@ -20,7 +20,7 @@ def ensure_experiment(database: Database, connection: Connection, workspace: str
 
 
 def next_number(database: Database, connection: Connection, workspace: str, name: str) -> tuple[int, int]:
-    """The experiment's key and the number of its next run. The row stays locked until the transaction ends."""
+    """Key of the experiment and number of its next run. The row stays locked until the transaction ends."""
     named = (experiments.c.workspace == workspace, experiments.c.name == name)
     count_up = update(experiments).where(*named).values(last_number=experiments.c.last_number + 1)
     if connection.execute(count_up).rowcount == 0:

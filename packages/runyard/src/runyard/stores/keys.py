@@ -7,13 +7,13 @@ _LONGEST = 300  # PostgreSQL refuses index entries above 2,704 bytes; a key is u
 
 
 def index_key(text: str) -> str:
-    """The text itself, or, where it is too long for an index, its beginning and a digest."""
+    """The text itself, or its beginning and a digest if it is too long for an index."""
     clean = storable(text)
     return clean if len(clean) <= _LONGEST else f"{clean[:_LONGEST]}\x1f{_digest(clean).hex()}"
 
 
 def label(workspace: str, group: str, key: str, value: str | None = None) -> bytes:
-    """Finds runs by one equality: those that have the tag (`group` "tag") or property at all, or with that value."""
+    """Digest to find runs by one equality: those with the tag or property (`group`) at all, or with this value."""
     return _digest("\x1f".join([workspace, group, key] if value is None else [workspace, group, key, value]))
 
 

@@ -1,9 +1,9 @@
-"""The lease of a database: one row that says which service writes to it.
+"""The lease of a database: one row that names the service that may write to it.
 
-Taking it over raises the epoch. Every write of a service compares the epoch in its own transaction (`Fence`), so one
-that was stopped and comes back after another took over can write nothing. On PostgreSQL the lease expires by the
-server's clock unless it is renewed. On SQLite, which one machine alone uses, it is held for as long as its process
-lives, and costs no renewals.
+Taking it over raises the epoch. Every write compares the epoch in its own transaction (`Fence`), so a service that was
+paused and resumes after a takeover can write nothing. On PostgreSQL the lease expires by the server's clock unless it
+is renewed. On SQLite, which only one machine uses, the lease is held as long as its process lives and needs no
+renewals.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ _END_SESSIONS = text(
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lease: the process, its home and the address where it answers."""
+    """Holder of a lease: its process, home and address."""
 
     host: str
     boot: str
@@ -41,25 +41,25 @@ class Holder:
     home: str
     address: str
     lock: str
-    """Identity of the home's lock file, which is held while a service of that home lives."""
+    """Identity of the home's lock file, which is locked while a service of that home runs."""
     started: str
-    """When the process began, in the kernel's count: another that gets its number later has another one."""
+    """Start time of the process by the kernel, to tell it from a later process with the same pid."""
     pid_space: str
-    """The namespace that `pid` counts in."""
+    """Namespace of `pid`."""
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, home {self.home}, at {self.address}"
 
 
 class ServiceLease:
-    """The lease as one process sees it. `is_dead` tells whether a holder is known to be gone."""
+    """The lease for one process. `is_dead` returns True for a holder that is known to be gone."""
 
     def __init__(self, database: Database, holder: Holder, is_dead: Callable[[Holder], bool]) -> None:
         self._database, self._holder, self._is_dead = database, holder, is_dead
         self._renewing: Connection | None = None
 
     def take(self) -> Holder | None:
-        """Hold the lease from now on; the other holder where it is not free. Writes pass the fence afterwards."""
+        """Take the lease, or return its holder if it is not free. Afterwards writes pass the fence."""
         if not self._database.is_sqlite:
             with self._database.read() as connection:
                 found = self._row(connection)
@@ -70,9 +70,9 @@ class ServiceLease:
             return self._take(connection)
 
     def renew(self) -> bool:
-        """Hold it for another LEASE_SECONDS; False where another service has taken it over. Raises DBAPIError.
+        """Renew for another LEASE_SECONDS; returns False if another service has taken it over. Raises DBAPIError.
 
-        It has a connection of its own, so that it waits for no request. Call it from one thread.
+        Uses its own connection, so that it does not wait for requests. Call it from one thread.
         """
         if self._database.is_sqlite:
             return True
@@ -89,13 +89,13 @@ class ServiceLease:
         return found.rowcount == 1
 
     def release(self) -> None:
-        """Let another service take it at once. Quiet where it is not ours any more."""
+        """Free the lease for another service. Does nothing if this process no longer holds it."""
         ours = update(service_lease).where(_KEY, service_lease.c.epoch == self._database.fence.epoch)
         with self._database.unchecked_write() as connection:
             connection.execute(ours.values(holder=None, expires_at=None))
 
     def holder(self) -> Holder | None:
-        """Who holds it now, by what is stored."""
+        """The stored holder."""
         with self._database.read() as connection:
             found = self._row(connection)
             return None if found is None else _holder(found)
@@ -123,7 +123,7 @@ class ServiceLease:
         return found.expires_at is not None and connection.execute(_NOW).scalar_one() >= found.expires_at
 
     def _expiry(self, connection: Connection) -> Any:
-        """None on SQLite."""
+        """Expiry time of a renewed lease; None on SQLite."""
         if self._database.is_sqlite:
             return None
         return connection.execute(_NOW).scalar_one() + timedelta(seconds=LEASE_SECONDS)
@@ -132,17 +132,17 @@ class ServiceLease:
         return {**vars(self._holder), "session": self._database.session}
 
     def _end_sessions(self, connection: Connection, found: AnyRow | None) -> None:
-        """A holder that was stopped in the middle of a write keeps its locks for as long as it is stopped."""
+        """End the former holder's connections: if it was paused during a write, they still hold locks."""
         session = (found.holder or {}).get("session") if found is not None else None
         if session:
-            with suppress(DBAPIError):  # a role that may not: what the holder has locked is waited for
+            with suppress(DBAPIError):  # the role may not be allowed to: then wait for the locks
                 connection.execute(_END_SESSIONS, {"session": session})
 
 
 def free_lease(database: Database) -> None:
-    """Free the lease in a copy of a database: the holder that it names writes to the original.
+    """Free the lease in a copy of a database: its holder writes to the original.
 
-    The epoch stays, so it goes on growing. Quiet where the tables are older than leases.
+    The epoch is kept, so it continues to grow. Does nothing if the schema is older than leases.
     """
     if inspect(database.engine).has_table(service_lease.name):
         with database.unchecked_write() as connection:

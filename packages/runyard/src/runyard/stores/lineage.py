@@ -18,7 +18,7 @@ def _uses() -> AnySelect:
     return select(runs.c.id, *columns).join_from(dataset_uses, runs).order_by(dataset_uses.c.key)
 
 
-# Made once: every run that is shown asks for its own.
+# Built once, because every page of a run uses it.
 _OF_RUN = _uses().where(runs.c.id == bindparam("run_id"))
 _OF_DATASET = _uses().where(dataset_uses.c.dataset_id == bindparam("dataset"))
 

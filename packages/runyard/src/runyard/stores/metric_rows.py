@@ -1,5 +1,3 @@
-"""Adds packed points to `metrics` and `metric_chunks`, in a few statements however many metrics there are."""
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -19,11 +17,11 @@ from runyard.stores.upserts import upsert
 _CHUNK_NAMES = ("type", "count", "values", "steps", "at", "ranks")
 CHUNK = metric_chunks.c[_CHUNK_NAMES]
 _SMALL = 512
-"""A chunk below this many points takes the next batch in: a trickle makes no row per point and rewrites little."""
+"""The next batch is appended to a chunk below this many points: slow logging makes few rows and rewrites little."""
 _NAMES_AT_ONCE = 500
 _SCORE = tuple(field.name for field in fields(Score))
 _GROWING = ("last_part", "count", "last", "minimum", "maximum", *_SCORE)
-# Made once, as every delivery uses them: each anew would leave objects that only the garbage collector frees.
+# Built once, because every delivery uses them: new statements leave objects that only the garbage collector frees.
 _GROW = update(metrics).where(metrics.c.key == bindparam("metric")).values({name: bindparam(name) for name in _GROWING})
 _SMALL_CHUNKS = (
     select(metrics.c.key, *CHUNK)
@@ -34,12 +32,12 @@ _SMALL_CHUNKS = (
     )
     .where(metric_chunks.c.count < _SMALL, metrics.c.key.in_(bindparam("keys", expanding=True)))
 )
-# A row's `count` would be the method of every tuple.
+# Labelled, because `count` of a row is the method of tuples.
 _STORED = select(metrics, metrics.c.count.label("total")).where(metrics.c.run == bindparam("of_run"))
 _STORED_NAMES = _STORED.where(metrics.c.name_key.in_(bindparam("names", type_=metrics.c.name_key.type, expanding=True)))
 
 MetricKey = tuple[str, str]
-"""Name as indexed, and family."""
+"""Indexed name, and family."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,10 @@ def add_points(
     batches: Mapping[MetricKey, PackedBatch],
     most_names: int | None = None,
 ) -> int:
-    """Returns how many points were left out, since the run has `most_names` metrics without theirs."""
+    """Store points in a few statements, however many metrics there are.
+
+    Returns the number of points that were skipped because the run already has `most_names` metrics.
+    """
     stored = _ensured(connection, run, batches, most_names)
     left_out = sum(batch.chunk.count for key, batch in batches.items() if key not in stored)
     batches = {key: batch for key, batch in batches.items() if key in stored}
@@ -101,7 +102,7 @@ def add_points(
 def _ensured(
     connection: Connection, run: AnyRow, batches: Mapping[MetricKey, PackedBatch], most_names: int | None
 ) -> dict[MetricKey, AnyRow]:
-    """The stored row of every metric of the batch, made where it is new and the run may have one more."""
+    """Stored row of every metric of the batch; creates rows of new metrics up to `most_names`."""
     found = _stored(connection, run.sequence, batches)
     new = [_new_row(run, key, batch) for key, batch in batches.items() if key not in found]
     if new and most_names is not None:
@@ -137,7 +138,7 @@ def _stored(connection: Connection, run: int, wanted: Mapping[MetricKey, Any]) -
 
 
 def _small_chunks(connection: Connection, keys: Sequence[int]) -> dict[int, Chunk]:
-    """The last chunk of each metric, where it is small enough to be added to."""
+    """Last chunk of each metric that is small enough to append to."""
     found: dict[int, Chunk] = {}
     for start in range(0, len(keys), _NAMES_AT_ONCE):
         rows = connection.execute(_SMALL_CHUNKS, {"keys": keys[start : start + _NAMES_AT_ONCE]})

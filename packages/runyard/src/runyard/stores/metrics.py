@@ -111,9 +111,9 @@ class SqlMetricStore:
         return found
 
     def _advance(self, connection: Connection, run: int, journal: str, start: int, end: int) -> bool:
-        """Move the journal from `start` to `end`; False where it is that far already. Raises Conflict elsewhere.
+        """Advance the journal from `start` to `end`; False if it is already there. Raises Conflict otherwise.
 
-        The caller has locked the run, so no other delivery comes between the comparison and the points.
+        The caller has locked the run, so no other delivery can come in between.
         """
         of_journal = (journals.c.run == run, journals.c.journal == journal)
         stored = connection.execute(select(journals.c.offset).where(*of_journal)).scalar() or 0
@@ -142,7 +142,7 @@ def _locked_run(connection: Connection, run_id: RunId) -> AnyRow:
 def _keys_after(
     connection: Connection, run_ids: Sequence[RunId], name: str | None, after: int, count: int
 ) -> Sequence[int]:
-    """The lowest keys above `after` of metrics of these runs."""
+    """The lowest metric keys above `after` of these runs."""
     query = select(metrics.c.key).join_from(runs, metrics).where(metrics.c.key > after)
     if name is not None:
         query = query.where(metrics.c.name_key == index_key(name))
@@ -159,7 +159,7 @@ def _batched(run_ids: Sequence[RunId]) -> Iterator[Sequence[RunId]]:
 
 
 def _several(rows: Sequence[AnyRow], rank: int | None) -> Iterator[tuple[AnyRow, MetricSeries]]:
-    """Each metric that has points of the rank, with the first of its rows."""
+    """Each metric that has points of the rank, with its first row."""
     for _, of_metric in groupby(rows, lambda row: row.key):
         chunks = list(of_metric)
         series = _series(chunks[0].name, chunks[0].kind, chunks, rank)
@@ -171,15 +171,15 @@ def _series(name: str, kind: str, rows: Sequence[AnyRow], rank: int | None) -> M
     chunks = [Chunk(*row[3:9]) for row in rows]
     type_, values = unpack_values(chunks)
     steps, at, ranks = unpack_steps(chunks), unpack_times(chunks), unpack_ranks(chunks)
-    chosen = _chosen(at, ranks, rank)
+    chosen = _selected_points(at, ranks, rank)
     if chosen is not None:
         values = [values[place] for place in chosen]
         steps, at = [steps[place] for place in chosen], [at[place] for place in chosen]
     return MetricSeries(name, MetricKind(kind), type_, values, steps, at)
 
 
-def _chosen(at: Sequence[float], ranks: Sequence[int] | None, rank: int | None) -> Sequence[int] | None:
-    """Which points, in which order; None for all of them as they arrived."""
+def _selected_points(at: Sequence[float], ranks: Sequence[int] | None, rank: int | None) -> Sequence[int] | None:
+    """Indices of the points to return, in order; None for all as they arrived."""
     if ranks is None:
         return None if not rank else []
     if rank is not None:

@@ -25,17 +25,17 @@ def migrate(
     copies: Path | None = None,
     check_new: Callable[[], None] = lambda: None,
 ) -> None:
-    """Make the tables, or bring them to `head`. Any number of processes may call this at once; one does the work.
+    """Create the tables, or upgrade them to `head`. Safe to call from several processes at once; one does the work.
 
-    Before tables are changed the database is copied: SQLite beside its file, PostgreSQL into the folder `copies`
-    where pg_dump can be run. `check_new` is called before tables are made where there are none, and may raise.
-    Raises SchemaTooNew when a later release has been at this database.
+    The database is copied before an upgrade: SQLite beside its file, PostgreSQL into the folder `copies` if pg_dump is
+    available. `check_new` is called before tables are created in an empty database, and may raise. Raises SchemaTooNew
+    if a later release has upgraded the database.
     """
     with database.read() as connection:
         if _stored_version(connection) == head:
             return
     with database.unchecked_write() as connection:
-        if not database.is_sqlite:  # on SQLite the write lock itself makes the others wait
+        if not database.is_sqlite:  # on SQLite the write lock makes the others wait
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
         found = _stored_version(connection)
         if found is None:
@@ -49,7 +49,7 @@ def migrate(
 
 
 def _keep_copy(database: Database, found: str, head: str, copies: Path | None) -> None:
-    """Copy what is committed. Raises StorageFull, before anything was changed."""
+    """Copy the committed data. Raises StorageFull before anything is changed."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     if database.is_sqlite:
         file = Path(str(database.engine.url.database))
@@ -62,7 +62,7 @@ def _keep_copy(database: Database, found: str, head: str, copies: Path | None) -
         _remove_older_copies(copies, "postgresql", COPIES_KEPT - 1)
         url = database.engine.url.render_as_string(hide_password=False)
         dump_postgres(url, copies / f"postgresql.schema-{found}-{stamp}")
-    except RunyardError as error:  # an operator of PostgreSQL has backups of their own
+    except RunyardError as error:  # not fatal: operators of PostgreSQL have their own backups
         _log.warning("The database goes from schema %s to %s, and no copy was made before: %s", found, head, error)
 
 
@@ -80,7 +80,7 @@ def _stored_version(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection, found: str | None, folder: Path, head: str, keep_copy: Callable[[], None]) -> None:
-    # Alembic takes 0.3 s to import; most starts find the schema current and never come here.
+    # Imported here: Alembic takes 0.3 s, and most starts find the schema current.
     from alembic.command import upgrade
     from alembic.config import Config
     from alembic.script import ScriptDirectory

@@ -8,7 +8,7 @@ from runyard.model.metrics import as_number
 
 @dataclass(frozen=True)
 class NumberSummary:
-    """Of the numbers alone: NaN, strings and the like are left out. None when there are none."""
+    """Summary of the numbers of a metric, without NaN and other values. None if there are no numbers."""
 
     last: float | None = None
     minimum: float | None = None

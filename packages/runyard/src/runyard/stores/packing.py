@@ -1,4 +1,7 @@
-"""Metric points as packed columns: numbers as little-endian int64 or float64, anything else as a JSON array."""
+"""Metric points as packed columns, and their summary.
+
+Numbers are packed as little-endian int64 or float64, other values as a JSON array.
+"""
 
 import json
 import sys
@@ -14,8 +17,8 @@ _NO_STEP = -(2**63)
 
 @dataclass(frozen=True)
 class Chunk:
-    """Points in the order they arrived. `type` is as in MetricSeries; `steps` is None when no point has one, `ranks`
-    when all are of rank 0."""
+    """Points in the order of arrival. `type` is as in MetricSeries. `steps` is None if no point has a step, `ranks` if
+    all points are of rank 0."""
 
     type: str
     count: int
@@ -56,14 +59,14 @@ def common_type(types: Iterable[str]) -> str:
 
 
 def unpack_values(chunks: Sequence[Chunk]) -> tuple[str, Sequence[Any]]:
-    """The type of all and the values: an array of int64 or float64, or a list."""
+    """Common type, and the values as an array of int64 or float64, or a list."""
     type_ = common_type(chunk.type for chunk in chunks)
     if type_ != "j":
         return type_, _numbers(type_, chunks)
     values: list[Any] = []
     for chunk in chunks:
         values.extend(json.loads(chunk.values) if chunk.type == "j" else _numbers(chunk.type, [chunk]))
-    # One float makes the numbers floats, whichever chunks they came in.
+    # If one number is a float, all are, whichever chunk they are in.
     if any(type(value) is float for value in values):
         return type_, [float(value) if _is_int64(value) else value for value in values]
     return type_, values
@@ -81,7 +84,7 @@ def unpack_times(chunks: Sequence[Chunk]) -> Sequence[float]:
 
 
 def unpack_ranks(chunks: Sequence[Chunk]) -> Sequence[int] | None:
-    """None when all points are of rank 0."""
+    """None if all points are of rank 0."""
     if all(chunk.ranks is None for chunk in chunks):
         return None
     return _array("i", b"".join(map(_rank_bytes, chunks)))

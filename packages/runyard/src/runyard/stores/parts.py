@@ -8,7 +8,7 @@ from runyard.stores.database import Database
 from runyard.stores.run_rows import run_key
 from runyard.stores.schema import parts
 
-_PLACE = {state: place for place, state in enumerate(PartState)}
+_ORDER = {state: place for place, state in enumerate(PartState)}
 _COLUMNS = parts.c["node", "state", "at", "facts"]
 _OF_ATTEMPT = select(*_COLUMNS).where(parts.c.attempt_id == bindparam("attempt")).order_by(parts.c.node)
 
@@ -22,7 +22,7 @@ class SqlPartStore:
             run = run_key(connection, run_of(part.attempt_id), lock=True)
             known = _parts(connection, part.attempt_id)
             before = next((one for one in known if one.node == part.node), None)
-            if before is not None and _PLACE[before.state] >= _PLACE[part.state]:
+            if before is not None and _ORDER[before.state] >= _ORDER[part.state]:
                 return known
             facts = {**(before.facts if before else {}), **part.facts}
             changing = {"state": part.state.value, "at": part.at, "facts": facts}

@@ -1,5 +1,3 @@
-"""A new SQLite database from what can be read of a damaged one."""
-
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -18,11 +16,11 @@ from runyard.stores.schema import metadata
 
 _NAMED = 1000
 _Row = tuple[object, ...]
-_MADE_AGAIN = frozenset({"run_labels", "asset_names"})
+_REGENERATED = frozenset({"run_labels", "asset_names"})
 
 
 def rebuild_sqlite(source: Path, target: Path) -> list[str]:
-    """Fill a new database with every row that can be read; sentences on what could not. Nobody may write meanwhile."""
+    """Copy every readable row to a new database; returns sentences on what is lost. Nobody may write meanwhile."""
     database = open_database(f"sqlite:///{target}")
     migrate(database)
     database.close()
@@ -48,7 +46,7 @@ class _Rebuild:
     def copy_all(self) -> None:
         self._new.execute("PRAGMA foreign_keys=OFF")
         for table in metadata.sorted_tables:
-            if table.name in _MADE_AGAIN:
+            if table.name in _REGENERATED:
                 continue
             if table.dialect_options["sqlite"]["with_rowid"]:
                 self._copy_by_rowid(table)
@@ -105,7 +103,7 @@ class _Rebuild:
         self._new.executemany(f'INSERT OR IGNORE INTO "{table.name}" ({columns}) VALUES ({marks})', rows)
 
     def _last_rowid(self, table: Table) -> int:
-        """By any of the table's indexes, since the table's own last page may be the bad one."""
+        """Highest rowid of the table or any of its indexes, since the last page of the table may be damaged."""
         found = self._last_run if table.foreign_keys else 0
         sources = [f'"{table.name}"']
         sources += [f'"{table.name}" INDEXED BY "{row[1]}"' for row in self._indexes(table)]
@@ -118,7 +116,7 @@ class _Rebuild:
         return found
 
     def _indexes(self, table: Table) -> list[_Row]:
-        # A partial index answers only questions with its own condition.
+        # Without partial indexes, which only answer queries with their own condition.
         rows: list[_Row] = self._old.execute(f'PRAGMA index_list("{table.name}")').fetchall()
         return [row for row in rows if not row[4]]
 
@@ -131,7 +129,7 @@ class _Rebuild:
             self.lost.append(f"{len(names)} rows of {table.name}: {_some(names)}")
 
     def _known_rowids(self, table: Table) -> set[int]:
-        """Which rows there should be, as far as an index tells."""
+        """Rows that should exist according to the readable indexes."""
         found: set[int] = set()
         for row in self._indexes(table):
             try:
@@ -158,7 +156,7 @@ class _Rebuild:
             self._new.executemany("INSERT INTO run_labels (label, run) VALUES (?, ?)", [(one, run) for one in labels])
 
     def _make_asset_names(self) -> None:
-        """Numbers of versions that were deleted may be given again where the old table cannot be read."""
+        """Version numbers of deleted assets may be reused if the old table cannot be read."""
         try:
             table = metadata.tables["asset_names"]
             self._insert(table, self._read(table, "1", ()))
@@ -171,7 +169,7 @@ class _Rebuild:
         )
 
     def _drop_orphans(self) -> None:
-        """Rows whose run or metric could not be read cannot be shown; the damaged file still has them."""
+        """Delete rows whose run or metric is lost; the damaged file still has them."""
         for table, row, parent in self._orphans():
             self._new.execute(f'DELETE FROM "{table}" WHERE {row}')
             self.lost.append(f"rows of {table} without their {parent}")

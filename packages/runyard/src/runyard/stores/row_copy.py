@@ -7,7 +7,7 @@ _ROWS_AT_ONCE = 500
 
 
 def copy_rows(source: Database, target: Database) -> None:
-    """Copy every row into the empty tables of another database, all or nothing. Both have the newest schema."""
+    """Copy every row to the empty tables of another database, all or nothing. Both must have the newest schema."""
     with source.read() as old, target.write() as new:
         for table in metadata.sorted_tables:
             found = old.execution_options(yield_per=_ROWS_AT_ONCE).execute(select(table)).mappings()
@@ -18,7 +18,7 @@ def copy_rows(source: Database, target: Database) -> None:
 
 
 def _count_on(connection: Connection) -> None:
-    """Rows that were given their keys leave PostgreSQL's counters where they were."""
+    """Advance PostgreSQL's sequences: inserting rows with explicit keys does not."""
     for table in metadata.sorted_tables:
         column = table.autoincrement_column
         if column is not None and isinstance(column.type, BigInteger):

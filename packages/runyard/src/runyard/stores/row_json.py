@@ -1,5 +1,3 @@
-"""Rows of a table as JSON, and back with every value checked."""
-
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
@@ -35,7 +33,8 @@ def to_json(table: Table, row: RowMapping, leave_out: frozenset[str]) -> dict[st
 
 
 def from_json(table: Table, data: Any, leave_out: frozenset[str]) -> dict[str, Any]:
-    """Raises InvalidArgument naming the column whose value cannot be right. Columns that came later may be missing."""
+    """Check a row of foreign JSON. Raises InvalidArgument naming the wrong column. Columns that later schemas added may
+    be missing."""
     columns = {column.name: column for column in table.columns if column.name not in leave_out}
     later = {name for name, column in columns.items() if column.nullable or column.server_default is not None}
     if not isinstance(data, dict) or not columns.keys() - later <= data.keys() <= columns.keys():

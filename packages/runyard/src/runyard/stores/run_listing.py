@@ -15,7 +15,7 @@ _REACHED = metrics.alias("reached")
 
 
 def listing(query: RunQuery) -> AnySelect:
-    """One statement per question, shaped so that one index yields the rows in their order and LIMIT stops it early."""
+    """One statement per listing, written so that one index yields the rows in order and LIMIT stops it early."""
     if query.order_by_metric is not None:
         return _by_metric(query, query.order_by_metric)
     if query.metric_above is not None:
@@ -54,7 +54,7 @@ def _by_metric(query: RunQuery, name: str) -> AnySelect:
 
 
 def _after(query: RunQuery, name: str, sequence: int) -> ColumnElement[bool]:
-    """What comes after the run of that number, which ended the page before."""
+    """Condition for the rows after the run of this sequence, the last one of the page before."""
     reached = _REACHED
     of_reached = and_(reached.c.run == sequence, reached.c.name_key == index_key(name), reached.c.last.isnot(None))
     last = select(reached.c.last).where(of_reached).scalar_subquery()
@@ -90,7 +90,7 @@ def _filters(query: RunQuery) -> list[ColumnElement[bool]]:
 
 
 def _unindexed(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    """The same condition in a form that matches no index, so that SQLite begins at the table we mean."""
+    """The same condition in a form that matches no index, so that SQLite starts with the intended table."""
     return condition == true()
 
 

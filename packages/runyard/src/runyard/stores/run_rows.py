@@ -1,4 +1,4 @@
-"""Between run records and their rows in `runs` and `run_details`."""
+"""Converts run records to rows of `runs` and `run_details` and back; numbers the runs of experiments."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -22,7 +22,7 @@ LISTED = tuple(runs.c[name] for name in _COLUMNS)
 
 
 _WHOLE_RUNS = select(*LISTED, run_details.c.definition, run_details.c.environment_lock).join_from(runs, run_details)
-# Made once: putting a statement of thirty columns together takes longer than running it.
+# Built once: building a statement of thirty columns takes longer than running it.
 _ONE = _WHOLE_RUNS.where(runs.c.id == bindparam("run_id"))
 _ONE_LOCKED = _ONE.with_for_update(of=runs, key_share=True)
 UPDATE_RUN = update(runs).where(runs.c.sequence == bindparam("of_run"), runs.c.version == bindparam("of_version"))
@@ -37,7 +37,7 @@ def read_run(connection: Connection, run_id: RunId, *, lock: bool = False) -> Ru
 
 
 def run_key(connection: Connection, run_id: RunId, *, lock: bool = False) -> int:
-    """The run's sequence. With `lock`, writers of this run go one after another."""
+    """Sequence of the run. With `lock`, writers of this run wait for each other. Raises NotFound."""
     query = select(runs.c.sequence).where(runs.c.id == run_id)
     key: int | None = connection.execute(query.with_for_update(key_share=True) if lock else query).scalar()
     if key is None:
@@ -50,21 +50,21 @@ def run_not_found(run_id: str) -> NotFound:
 
 
 def to_record(row: AnyRow) -> RunRecord:
-    """Takes a row of LISTED, with or without the details."""
+    """Record of a row of LISTED, with or without the details."""
     values = _NO_DETAILS | dict(zip(_WHOLE, row, strict=False))
     if values["definition"] is not EMPTY:
         values["definition"] = RunDefinition(values["definition"])
     values["status"] = _STATUS[values["status"]]
     values["warnings"] = tuple(values["warnings"])
     values["nodes"] = tuple(values["nodes"])
-    # Listings make a hundred of these: the constructor of a frozen class takes half of their time.
+    # Without the constructor: for a frozen class it takes half the time of a listing.
     record = object.__new__(RunRecord)
     record.__dict__.update(values)
     return record
 
 
 def to_row(run: RunRecord) -> dict[str, Any]:
-    """For `runs`; the caller adds `experiment_key`."""
+    """Row of `runs`; the caller adds `experiment_key`."""
     row = {name: getattr(run, name) for name in _COLUMNS if name != "sequence"}
     return row | {"status": run.status.value, "finished": run.status.is_terminal}
 
@@ -74,7 +74,7 @@ def details_row(run: RunRecord) -> dict[str, Any]:
 
 
 def with_changes(run: RunRecord, changes: Mapping[str, Any]) -> RunRecord:
-    """Tags and properties merged, warnings appended, all else replaced."""
+    """The record with changes applied: tags and properties merged, warnings appended, other fields replaced."""
     fixed = _FIXED & changes.keys()
     if fixed:
         raise InvalidArgument(f"{', '.join(sorted(fixed))} of run {run.id!r} cannot be changed this way.")

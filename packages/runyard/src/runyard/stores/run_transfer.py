@@ -1,4 +1,4 @@
-"""All rows of a run, out of one database and into another, SQLite or PostgreSQL."""
+"""Moves all rows of a run from one database to another, SQLite or PostgreSQL."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ from runyard.stores.schema import (
 _OF_RUN = frozenset({"sequence", "workspace", "experiment_key", "finished"})
 _OF_METRIC = frozenset({"key", "run", "name_key", "workspace", "experiment_key"})
 _OF_CHUNK = frozenset({"metric"})
-# What a run's rows are called in JSON, their table, and the columns that another database gives anew.
+# Name of a run's rows in JSON, their table, its column for the run, and the columns that the target database sets.
 _MANY: Mapping[str, tuple[Table, str, frozenset[str]]] = {
     "events": (run_events, "run", frozenset({"run", "key"})),
     "journals": (journals, "run", frozenset({"run"})),
@@ -59,7 +59,7 @@ class SqlRunTransfer:
         self._database = database
 
     def rows(self, run_id: RunId) -> Rows:
-        """All of a run but its metrics. Raises NotFound."""
+        """All rows of a run except its metrics. Raises NotFound."""
         with self._database.read() as connection:
             key = run_key(connection, run_id)
             run = connection.execute(select(runs).where(runs.c.sequence == key)).mappings().one()
@@ -74,7 +74,7 @@ class SqlRunTransfer:
         return found
 
     def metric_lines(self, run_id: RunId) -> Iterator[bytes]:
-        """Each metric and then its points, a JSON line each."""
+        """Each metric and then its points, one JSON line each."""
         with self._database.read() as connection:
             key = run_key(connection, run_id)
             of_run = select(metrics).where(metrics.c.run == key).order_by(metrics.c.key)
@@ -86,8 +86,8 @@ class SqlRunTransfer:
                     yield _line({"chunk": to_json(metric_chunks, chunk, _OF_CHUNK)})
 
     def insert(self, workspace: str, given: Rows, metric_lines: Iterable[bytes]) -> None:
-        """Store a run that has ended, with all that belongs to it, or nothing. It keeps its number in the experiment
-        where that is free. Raises AlreadyExists, and InvalidArgument for rows that cannot be right."""
+        """Store an ended run with all its rows, or nothing. It keeps its number in the experiment if that is free.
+        Raises AlreadyExists, and InvalidArgument for invalid rows."""
         try:
             self._insert(workspace, checked_rows(given), metric_lines)
         except IntegrityError as error:
@@ -145,7 +145,7 @@ class SqlRunTransfer:
 
 
 def checked_rows(given: Any) -> Rows:
-    """The rows with every value checked. Raises InvalidArgument."""
+    """The rows after a check of every value. Raises InvalidArgument."""
     if not isinstance(given, dict) or given.keys() != {"run", "details", "snapshot", *_MANY}:
         raise InvalidArgument("The archive has a run whose parts are not those of a run.")
     run = from_json(runs, given["run"], _OF_RUN)

@@ -94,7 +94,7 @@ class SqlRunStore:
             current = known if known is not None else read_run(connection, seen.id, lock=True)
             if current.version != seen.version:
                 raise _changed_meanwhile(current)
-            # A clock may have been stepped back since.
+            # The clock may have been set back since.
             now = max(self._database.now(), current.started_at or current.created_at)
             if to is RunStatus.RUNNING:
                 changes.setdefault("started_at", current.started_at or now)
@@ -113,7 +113,7 @@ class SqlRunStore:
             return write.record
 
     def list(self, query: RunQuery) -> Sequence[RunRecord]:
-        # A listing by a metric has another order than keys have, so it is not salvaged.
+        # Salvage reads by key, so it cannot keep the order of a listing by metric.
         return self._listed(listing(query), query.before, query.limit, may_salvage=query.order_by_metric is None)
 
     def unfinished(self) -> Sequence[RunRecord]:
@@ -133,7 +133,7 @@ class SqlRunStore:
         return self._readable(statement, before, limit)
 
     def _readable(self, statement: AnySelect, before: int | None, limit: int | None) -> Sequence[RunRecord]:
-        """The listing without the rows that lie on bad pages; those are named in the log."""
+        """The listing without rows on damaged pages; the log names them."""
         with self._database.engine.connect() as connection:
 
             def read(low: int, high: int) -> list[RunRecord]:
@@ -141,7 +141,7 @@ class SqlRunStore:
                 try:
                     return [to_record(row) for row in connection.execute(statement.where(one)).all()]
                 finally:
-                    connection.rollback()  # PostgreSQL answers nothing more after an error
+                    connection.rollback()  # PostgreSQL refuses further queries after an error
 
             high = last_run_key(connection) if before is None else before - 1
             found, bad = readable_between(1, high, read, limit=limit)

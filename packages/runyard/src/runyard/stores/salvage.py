@@ -1,4 +1,7 @@
-"""Reading what is left of a damaged database: rows on bad pages are left out and named, the others are had."""
+"""Reads what is left of a damaged database: rows on damaged pages are skipped and named.
+
+`rebuild_sqlite` makes a new database of the readable rows.
+"""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -15,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether the error says that stored bytes are not what was stored: a bad page, or text that cannot be read."""
+    """True if the error means damaged data: a bad page, or text that cannot be decoded."""
     if isinstance(error, DatabaseError):
         return any(sign in str(error.orig) for sign in _SIGNS)
     return isinstance(error, (ValueError, KeyError, TypeError))
@@ -24,9 +27,9 @@ def is_damage(error: Exception) -> bool:
 def readable_between(
     low: int, high: int, read: Callable[[int, int], Sequence[_Row]], *, limit: int | None = None
 ) -> tuple[list[_Row], list[int]]:
-    """Rows of the keys low..high, highest keys first, and the keys that cannot be read.
+    """Rows with keys low..high, highest first, and the keys that cannot be read.
 
-    `read` returns the rows of a range. A range that fails is halved until single keys are left. Stops at `limit` rows.
+    `read` returns the rows of a range. A range that fails is halved down to single keys. Stops at `limit` rows.
     """
     rows: list[_Row] = []
     bad: list[int] = []
@@ -49,7 +52,7 @@ def readable_between(
 
 
 def last_run_key(connection: Connection) -> int:
-    """The highest key of a run that any readable table knows."""
+    """Highest key of a run in any readable table."""
     found = 0
     for column in (runs.c.sequence, run_details.c.run, run_events.c.run, metrics.c.run):
         try:

@@ -1,6 +1,6 @@
-"""The tables. `runs.sequence` orders runs by creation and is the key that all rows of a run carry.
+"""The tables. `runs.sequence` orders runs by creation, and all rows of a run refer to it.
 
-A change here needs a migration beside it (`migrations/versions`), and HEAD to name it.
+A change here needs a migration in `migrations/versions` and a new HEAD.
 """
 
 from sqlalchemy import (
@@ -23,7 +23,7 @@ from runyard.stores.column_types import JsonText, ShownJsonText, StorableText, U
 HEAD = "0007"
 
 metadata = MetaData()
-# SQLite numbers rows by itself only where the key is exactly INTEGER.
+# SQLite numbers rows itself only if the type of the key is exactly INTEGER.
 _RowKey = BigInteger().with_variant(Integer(), "sqlite")
 
 

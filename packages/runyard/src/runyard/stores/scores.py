@@ -9,9 +9,9 @@ from runyard.stores.number_summary import NumberSummary, highest, lowest, summed
 
 @dataclass(frozen=True)
 class Score:
-    """What a run is compared by, of one metric: the numbers of the lowest rank that logged any.
+    """Result of a run for comparison by one metric: the numbers of the lowest rank that logged any.
 
-    NaN and infinities are counted and are neither minimum nor maximum. No rank: no number was logged.
+    NaN and infinities are counted, but are neither minimum nor maximum. Without a number, the rank is None.
     """
 
     scored_rank: int | None = None
@@ -33,12 +33,12 @@ class Score:
 
 
 def summed_up_and_scored(values: Sequence[Any], rank: int) -> tuple[NumberSummary, Score]:
-    """Of a batch, which is not empty and of one rank. Quick for the many points of an ordinary one."""
+    """Summary and score of a non-empty batch of one rank. Fast for the usual case of finite numbers."""
     try:
         if set(map(type, values)) <= {int, float} and math.isfinite(sum(values)):
             low, high = float(min(values)), float(max(values))
             return NumberSummary(float(values[-1]), low, high), Score(rank, len(values), low, high)
-    except OverflowError:  # an integer beyond any float is not among the numbers
+    except OverflowError:  # an integer too large for a float is not counted as a number
         pass
     return summed_up(values), _scored(values, rank)
 

@@ -54,7 +54,7 @@ def open_stores(
     copies: Path | None = None,
     check_new: Callable[[], None] = lambda: None,
 ) -> Stores:
-    """Open the database, see `open_database`, and bring its tables up to date, see `migrate`."""
+    """Open the database (see `open_database`) and upgrade its tables (see `migrate`)."""
     database = open_database(url, now=now)
     try:
         migrate(database, copies=copies, check_new=check_new)

@@ -1,4 +1,4 @@
-"""Figures of a database: whether it answers, how large it is, how many runs are in which state."""
+"""Statistics of a database: response time, size, and runs by status."""
 
 import os
 import time
@@ -38,7 +38,7 @@ class Queue:
     compute: str
     length: int
     oldest: datetime
-    """When the first of them was submitted."""
+    """Submit time of the oldest run."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Tally:
 
 
 def ping(database: Database) -> float:
-    """Seconds until the database answered. Raises RunyardError, and StandingBy where another service has its lease."""
+    """Response time in seconds. Raises RunyardError, and StandingBy if another service holds the lease."""
     began = time.perf_counter()
     with database.read() as connection:
         epoch = connection.execute(_EPOCH).scalar()
@@ -58,7 +58,7 @@ def ping(database: Database) -> float:
 
 
 def tally(database: Database) -> Tally:
-    """Runs of all workspaces; every state is there."""
+    """Count the runs of all workspaces; every status has an entry."""
     with database.read() as connection:
         unfinished = connection.execute(_OPEN).all()
         ended = connection.execute(_ENDED).all()
@@ -79,12 +79,12 @@ def size_bytes(database: Database) -> int:
     found = os.path.getsize(file)
     try:
         return found + os.path.getsize(f"{file}-wal")
-    except FileNotFoundError:  # gone with the last connection
+    except FileNotFoundError:  # removed with the last connection
         return found
 
 
 def statuses_of(database: Database, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[RunEvent]]:
-    """The states that these runs went through, in order; nothing for one that is gone."""
+    """Status events of these runs, in order; no entry for a deleted run."""
     found: dict[RunId, list[RunEvent]] = {}
     with database.read() as connection:
         for start in range(0, len(run_ids), _IDS_AT_ONCE):

@@ -1,10 +1,3 @@
-"""The trials of one sweep beside their runs and what those logged.
-
-The statements take the sweep's key as `sweep`, so that a database knows how many rows to expect, its id as `sweep_id`,
-and as `prefix` how the ids of its children begin: each trial's run is found by its id, and of each run the one metric
-by its name.
-"""
-
 from sqlalchemy import Column, Text, bindparam, cast, func, select, type_coerce
 
 from runyard.model.metrics import MetricKind
@@ -12,12 +5,14 @@ from runyard.model.sweeps import Goal, RankedTrial
 from runyard.stores.column_types import AnySelect
 from runyard.stores.schema import metrics, runs, trials
 
+# These statements join the trials of one sweep with their runs and one metric. They take the sweep's key as `sweep`, so
+# that the database can estimate the number of rows, its id as `sweep_id`, and as `prefix` the beginning of its child
+# ids: a trial's run is found by its id. A trial without a run has no status, even if an unrelated run has that id.
 WITH_RUNS = trials.outerjoin(
     runs,
     (runs.c.id == bindparam("prefix", type_=Text) + cast(trials.c.number, Text))
     & (runs.c.parent_id == bindparam("sweep_id")),
 )
-"""A trial whose run is not made yet has no status, also where another run has its id."""
 _WITH_METRIC = WITH_RUNS.outerjoin(
     metrics,
     (metrics.c.run == runs.c.sequence)
@@ -27,7 +22,7 @@ _WITH_METRIC = WITH_RUNS.outerjoin(
 
 
 def best_first(found: list[RankedTrial], goal: Goal) -> list[RankedTrial]:
-    """Equals stay in their order. Quicker by a quarter than to have the database sort such wide rows."""
+    """Sort by result; ties keep their order. A quarter faster than sorting such wide rows in the database."""
     with_number = [trial for trial in found if trial.best is not None]
     with_number.sort(key=lambda trial: trial.best or 0.0, reverse=goal is Goal.MAXIMIZE)
     return with_number + [trial for trial in found if trial.best is None]
@@ -38,7 +33,7 @@ def _best(goal: Goal) -> Column[float]:
 
 
 def _joined(goal: Goal) -> AnySelect:
-    """In no order. The JSON of values and stop is left as it is."""
+    """Rows without an order. The JSON of values and stop is not decoded."""
     columns = (
         trials.c.number,
         type_coerce(trials.c["values"], Text),
@@ -57,6 +52,6 @@ def _first(goal: Goal) -> AnySelect:
 
 ALL = {goal: _joined(goal).order_by(trials.c.number) for goal in Goal}
 FIRST = {goal: _first(goal) for goal in Goal}
-"""To be limited: sorted by the database."""
+"""For queries with a limit: sorted by the database."""
 LEFT_OUT = runs.c.status.is_(None) | runs.c.status.notin_(bindparam("left_out", expanding=True))
-"""For those whose run has none of the statuses `left_out`."""
+"""Condition: the run has none of the statuses `left_out`."""

@@ -117,13 +117,13 @@ class SqlTrialStore:
 
 
 def _sweeps(connection: Connection, sweep_ids: Sequence[RunId]) -> Sequence[dict[str, Any]]:
-    """What `trial_ranking` asks for of each that there is, oldest first."""
+    """Parameters of the statements above for each existing sweep, oldest first."""
     found = connection.execute(_SWEEPS, {"sweep_ids": list(sweep_ids)})
     return [{"sweep": key, "sweep_id": sweep_id, "prefix": f"{sweep_id}_"} for key, sweep_id in found]
 
 
 def delete_trials(connection: Connection, children: Sequence[tuple[str, str]]) -> None:
-    """Those that were tried in these runs, each given with its parent; quiet of runs that are no child of a sweep."""
+    """Delete the trials of these (parent, child) runs; ignores runs that are not children of a sweep."""
     ends = [(parent_id, child_id.removeprefix(f"{parent_id}_")) for parent_id, child_id in children]
     numbered = [(parent_id, int(end)) for parent_id, end in ends if end.isascii() and end.isdecimal() and len(end) < 10]
     if numbered:

@@ -7,9 +7,10 @@ from sqlalchemy import Executable, Table
 
 @cache
 def upsert(insert: Callable[[Table], Any], table: Table, key: tuple[str, ...], replaced: tuple[str, ...]) -> Executable:
-    """Insert rows; where one has the same `key`, replace its `replaced` columns. `insert` is that of the database.
+    """Statement that inserts rows, or replaces the `replaced` columns of a row with the same `key`.
 
-    Made once: `excluded` copies the whole table, into objects that only the garbage collector frees.
+    `insert` is `Database.insert`. Cached: `excluded` copies the whole table into objects that only the garbage
+    collector frees.
     """
     statement = insert(table)
     new = {name: statement.excluded[name] for name in replaced}

@@ -20,7 +20,7 @@ _OF_WORKSPACE = (runs, experiments, assets, asset_names, nodes)  # runs before t
 
 
 class SqlWorkspaces:
-    """The half of the AssetStore that keeps workspaces and experiments."""
+    """The methods of the AssetStore for workspaces and experiments."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

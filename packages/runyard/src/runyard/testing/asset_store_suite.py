@@ -13,7 +13,7 @@ MODEL = AssetKind.MODEL
 
 
 class AssetStoreSuite:
-    """What every AssetStore must do. Subclass it and supply `store`."""
+    """Contract tests of AssetStore. Subclass it and supply `store`."""
 
     @pytest.fixture
     def store(self) -> AssetStore:

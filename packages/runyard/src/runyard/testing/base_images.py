@@ -1,5 +1,5 @@
-"""Root file systems to make images from, without any public registry: Debian by debootstrap, from the mirror that this
-machine's own apt has. Each is made once for a user and kept below XDG_CACHE_HOME."""
+"""Root file systems for base images, made without a public registry: Debian by debootstrap, from the mirror of this
+machine's apt. Each is made once per user and cached below XDG_CACHE_HOME."""
 
 import fcntl
 import os
@@ -19,12 +19,12 @@ _PACKAGES = {
     FOR_SERVERS: ("python3-venv", "postgresql", "systemd"),
 }
 _MAKING = 1
-"""To be raised when they are made otherwise."""
+"""Version of the recipe: raise it when the images are made differently."""
 _LEFT_OUT = ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man")
 
 
 def debian_archive(kind: str) -> Path:
-    """A tar of the smallest system of this machine's release, with what `kind` adds. Only WITH_PYTHON and
+    """Path of a tar of a minimal system of this machine's release, with the packages of `kind`. Only WITH_PYTHON and
     FOR_SERVERS have a Python."""
     with _alone() as folder:
         archive = folder / f"{_release()}-{kind}-{_MAKING}.tar"
@@ -54,7 +54,7 @@ def _release() -> str:
 
 
 def _mirror(release: str) -> tuple[str, tuple[str, ...]]:
-    """Where apt gets a release from, and which of its parts."""
+    """Mirror and components from which apt gets a release. Raises RuntimeError."""
     asked = ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI) $(COMPONENT)", "Created-By: Packages"]
     lines = [line.split() for line in _run(*asked).splitlines()]
     found = [(address, component) for of_release, address, component in lines if of_release == release]

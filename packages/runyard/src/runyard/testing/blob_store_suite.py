@@ -15,7 +15,7 @@ LARGE = os.urandom(1 << 20) * 9 + b"and a bit"
 
 
 class BlobStoreSuite:
-    """What every BlobStore must do. Subclass it and supply `store`."""
+    """Contract tests of BlobStore. Subclass it and supply `store`."""
 
     @pytest.fixture
     def store(self) -> BlobStore:

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class FakeClock:
-    """Time that moves only when somebody sleeps or `advance` is called."""
+    """Clock that moves only by `sleep` and `advance`."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start

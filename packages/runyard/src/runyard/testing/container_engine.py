@@ -1,7 +1,7 @@
-"""Container engines and a registry of the tests' own, from the programs that the system's packages install.
+"""Container engines and a registry for tests, started from the programs of the system's packages.
 
-Each lives in one folder and ends with the process that started it; nothing of it is left: no mount, no shim, no
-container. Starting them needs root.
+Each lives in one folder and ends with the process that started it. It leaves no mount, shim or container behind.
+Starting them needs root.
 """
 
 import os
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runyard.containers.engine import Engine
-from runyard.containers.images import RegistryCredentials
+from runyard.containers.registries import RegistryCredentials
 from runyard.errors import EnvironmentFailed
 from runyard.testing import engine_guard
 
@@ -69,8 +69,8 @@ def missing_programs() -> tuple[str, ...]:
 
 @contextmanager
 def running_docker(folder: Path, *, mirror: Registry | None = None, images: Path | None = None) -> Iterator[Engine]:
-    """A dockerd of its own. `mirror` stands for Docker's own registry, so that its images' names can be pulled;
-    `images` is where they are kept, below `folder` by default."""
+    """Run a dockerd. `mirror` replaces Docker's registry; `images` is the folder of its images, by default below
+    `folder`."""
     command = [
         "dockerd",
         *("--host", f"unix://{folder}/docker.sock"),
@@ -93,14 +93,14 @@ def running_docker(folder: Path, *, mirror: Registry | None = None, images: Path
 
 
 def kill_engine(docker: Engine) -> None:
-    """Its server alone, as `kill -9` does: what runs in containers goes on."""
+    """Kill the server with SIGKILL; containers go on."""
     pid = Path(docker.address.removeprefix("unix://")).with_name("pid").read_text()
     os.kill(int(pid), signal.SIGKILL)
 
 
 @contextmanager
 def running_podman(folder: Path) -> Iterator[Engine]:
-    """A podman that speaks the Docker API, on the host's network. Registries on loopback need no certificate."""
+    """Run a podman that serves the Docker API, on the host's network. Registries on loopback need no certificate."""
     (folder / "containers.conf").write_text('[containers]\nnetns = "host"\n[engine]\ncgroup_manager = "cgroupfs"\n')
     (folder / "registries.conf").write_text('[[registry]]\nlocation = "127.0.0.1"\ninsecure = true\n')
     (folder / "storage.conf").write_text(
@@ -123,7 +123,7 @@ def running_podman(folder: Path) -> Iterator[Engine]:
 
 @contextmanager
 def running_registry(folder: Path, *, is_private: bool = True) -> Iterator[Registry]:
-    """On loopback; a private one answers only to the user name and password that it has."""
+    """Run a registry on loopback; a private one asks for its user name and password."""
     port = _free_port()
     (folder / "htpasswd").write_text(_HTPASSWD)
     auth = f"auth:\n  htpasswd:\n    realm: tests\n    path: {folder}/htpasswd\n" if is_private else ""
@@ -181,7 +181,7 @@ def _wait_for(answers: Answers, log: Path, program: str) -> None:
 
 
 def _clamping_runtime(folder: Path) -> str:
-    """runc, with limits no higher than this machine allows."""
+    """Path of a runc wrapper that lowers limits to what this machine allows."""
     (folder / "clamp_limits.py").write_text(_CLAMP)
     runtime = folder / "clamping-runc"
     runtime.write_text(_RUNTIME.replace("{python}", sys.executable).replace("{folder}", str(folder)))

@@ -16,7 +16,7 @@ ODD = ["with space", "ünï/文件", "100%", "a%20b", "a%2Fb", "a+b&c=d", "#hash
 
 
 class DataStoreSuite:
-    """What every writable DataStore must do. Subclass it and supply `store`, empty at first."""
+    """Contract tests of a writable DataStore. Subclass it and supply an empty `store`."""
 
     @pytest.fixture
     def store(self) -> DataStore:

@@ -1,7 +1,7 @@
-"""Stands over a container engine or registry that tests started: `engine_guard.py FOLDER COMMAND...`.
+"""Guards a container engine or registry that tests started: `engine_guard.py FOLDER COMMAND...`.
 
-When whoever started it closes its standard input, or is gone, however that happened, the server is ended with every
-container, shim and mount that has FOLDER in its name, and FOLDER is removed. Runs by itself, on the standard library.
+When its standard input closes, also because the test process died, it ends the server and every container, shim and
+mount with FOLDER in its name, and removes FOLDER. It runs as a plain file, on the standard library.
 """
 
 import contextlib
@@ -40,8 +40,8 @@ def main(folder: str, command: list[str]) -> None:
 
 
 def end_processes(folder: str, below: bytes = b"") -> None:
-    """Those that have the folder in their command line, and all below them: the containers. With `below`, only what
-    is below those that have that in it too."""
+    """Kill processes with the folder in their command line, and their descendants: the containers. With `below`, only
+    the descendants of those that have that text in it too."""
     parents = _parents()
     lines = {pid: _command_line(pid) for pid in parents if pid != os.getpid()}
     named = {pid for pid, line in lines.items() if os.fsencode(folder) in line and below in line}

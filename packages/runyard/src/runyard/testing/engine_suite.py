@@ -1,6 +1,6 @@
-"""What every engine promises, on real nodes with real supervisors: the ports Engine and NodePool together.
+"""Contract tests of compute engines, on real nodes with real supervisors: the ports Engine and NodePool together.
 
-Some engines' nodes cannot be lost without the machine; those say so by `desk.can_lose_nodes`.
+An engine whose nodes cannot be lost without the machine leaves `lose_node` at None; those tests are skipped.
 """
 
 import os
@@ -36,7 +36,7 @@ time.sleep(600)
 
 
 class Peer(Protocol):
-    """The service as supervisors see it: takes what they send, and gathers."""
+    """Fake of the service for supervisors: collects their reports and logs."""
 
     reports: list[dict[str, Any]]
     logs: dict[str, bytes]
@@ -44,22 +44,22 @@ class Peer(Protocol):
     def wait_for(self, what: Callable[[], T], seconds: float = SECONDS) -> T: ...
 
     def gather(self, attempt_id: str, node_count: int, stop: Callable[[str, str], None]) -> None:
-        """Decide for these nodes as the service does; `stop` is called with the attempt and what it shall end as."""
+        """Coordinate these nodes as the service does. Calls `stop` with the attempt and the outcome it must report."""
 
 
 @dataclass
 class EngineDesk:
-    """An engine at work. The subclass says how its nodes are reached behind its back."""
+    """An engine under test, and ways to reach its nodes without it."""
 
     peer: Peer
     open_site: Callable[[], Site]
-    """Another object for the same service on the same cluster, as after a restart of the service."""
+    """Opens the site of the same cluster again, as after a restart of the service."""
     body: dict[str, Any]
-    """Of the compute target; at least two nodes, and no more than `max_nodes`."""
+    """Body of the compute target, with `max_nodes` of at least two."""
     kill_supervisor: Callable[[str], None]
-    """Of a part."""
+    """Called with the id of a node task."""
     kill_agent: Callable[[str], None]
-    """Of a part's node."""
+    """Called with the id of a task on that node."""
     lose_node: Callable[[Node], None] | None = None
 
     def __post_init__(self) -> None:
@@ -79,8 +79,8 @@ class EngineDesk:
         return self.site.engine.submit(self.plan(run, gang, script))
 
     def gather(self, run: RunRecord, node_count: int) -> None:
-        """Its nodes meet, and those that only wait for others go when all work is done. What follows from a failure is
-        left to the test."""
+        """Let the nodes find each other, and end those that only wait when all work is done. Failures are left to the
+        test."""
         ticket = ticket_for(f"{run.id}.1", node_count)
 
         def stop(_: str, end_as: str) -> None:
@@ -109,7 +109,7 @@ class EngineDesk:
         return [seen.phase for seen in self.site.engine.observe([ticket])[ticket]]
 
     def seen(self, ticket: Ticket) -> Sequence[Observed]:
-        """Nothing while the engine cannot say: until it has noticed, a node that is gone only does not answer."""
+        """Observations; empty while the engine raises, because it has not noticed yet that a node is gone."""
         try:
             return self.site.engine.observe([ticket])[ticket]
         except EngineError:
@@ -122,7 +122,7 @@ class EngineDesk:
         return [content for path, content in self.peer.logs.items() if "70_driver_log" in path]
 
     def ended(self, count: int) -> list[dict[str, Any]]:
-        """The last report of so many parts."""
+        """Wait for the final reports of so many node tasks."""
 
         def found() -> list[dict[str, Any]]:
             last = {report["node"]: report for report in self.peer.reports if report["state"] == "ended"}
@@ -279,10 +279,10 @@ def on_nodes(run_id: str, count: int) -> RunRecord:
     return replace(a_run(run_id), target="gang", definition=RunDefinition({"nodeCount": count}))
 
 
-def eventually(look: Callable[[], T], is_so: Callable[[T], bool], seconds: float = SECONDS) -> T:
-    """The first answer that is so."""
+def eventually(read: Callable[[], T], condition: Callable[[T], bool], seconds: float = SECONDS) -> T:
+    """Poll until the condition holds; return that result."""
     ends_at = time.monotonic() + seconds
-    while not is_so(answer := look()):
+    while not condition(answer := read()):
         assert time.monotonic() < ends_at, f"after {seconds:.0f} s it is still {answer!r}"
         time.sleep(0.02)
     return answer

@@ -12,7 +12,7 @@ RUN = RunId("r1")
 
 
 class FileStoreSuite:
-    """What every FileStore must do. Subclass it and supply `store`, and `runs` and `assets` on the same database."""
+    """Contract tests of FileStore. Subclass it and supply `store`, and `runs` and `assets` on the same database."""
 
     @pytest.fixture
     def store(self) -> FileStore:

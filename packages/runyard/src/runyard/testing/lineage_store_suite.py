@@ -15,7 +15,7 @@ WRITTEN = replace(READ, direction=Direction.OUTPUT, name="out", dataset_id="d2",
 
 
 class LineageStoreSuite:
-    """What every LineageStore must do. Subclass it and supply `store` and `runs`."""
+    """Contract tests of LineageStore. Subclass it and supply `store` and `runs`."""
 
     @pytest.fixture
     def store(self) -> LineageStore:

@@ -8,7 +8,7 @@ LOG = "azureml-logs/70_driver_log.txt"
 
 
 class LogStoreSuite:
-    """What every LogStore must do. Subclass it and supply `store`."""
+    """Contract tests of LogStore. Subclass it and supply `store`."""
 
     @pytest.fixture
     def store(self) -> LogStore:

@@ -19,7 +19,7 @@ _STRETCHES = st.tuples(st.integers(0, 12), st.integers(1, 12)).map(lambda at: (a
 
 
 class MetricStoreSuite:
-    """What every MetricStore must do. Subclass it and supply `store`, and `runs` on the same database."""
+    """Contract tests of MetricStore. Subclass it and supply `store`, and `runs` on the same database."""
 
     @pytest.fixture
     def store(self) -> MetricStore:
@@ -153,7 +153,7 @@ class MetricStoreSuite:
     def test_any_deliveries_store_each_point_once(
         self, store: MetricStore, runs: RunStore, deliveries: list[tuple[int, int]], at_once: bool
     ) -> None:
-        """Overlapping, repeated, grown and reordered stretches, of a journal whose byte N is the point N."""
+        """Overlapping, repeated, extended and reordered pieces of a journal whose byte N is the point N."""
         run_id = RunId(f"any-{uuid4().hex}")
         runs.create(a_run(run_id))
         send = partial(_send, store, run_id)
@@ -254,7 +254,7 @@ class MetricStoreSuite:
 
 
 def _send(store: MetricStore, run_id: RunId, start: int, end: int) -> None:
-    """As a sender does: go on from where the store says, unless that leaves a gap."""
+    """Send as a real sender: continue from the store's offset, unless that leaves a gap."""
     while start < end:
         try:
             store.append(run_id, "j", start, end, [scalars("m", *range(start, end))], dropped=end - start)

@@ -10,7 +10,7 @@ from runyard.testing.records import AT
 
 
 class NodeStoreSuite:
-    """What every NodeStore must do. Subclass it and supply `store`."""
+    """Contract tests of NodeStore. Subclass it and supply `store`."""
 
     @pytest.fixture
     def store(self) -> NodeStore:

@@ -17,7 +17,7 @@ ENDED = Part(ATTEMPT, 0, PartState.ENDED, LATER, {"outcome": "failed", "exit_cod
 
 
 class PartStoreSuite:
-    """What every PartStore must do. Subclass it and supply `store` and `runs`."""
+    """Contract tests of PartStore. Subclass it and supply `store` and `runs`."""
 
     @pytest.fixture
     def store(self) -> PartStore:

@@ -9,7 +9,7 @@ WRITERS = 8
 
 
 def race(work: Callable[[int], Any], writers: int = WRITERS) -> list[Any]:
-    """Call `work(0)`, `work(1)`, ... at the same moment. A RunyardError counts as that writer's result."""
+    """Call `work(0)`, `work(1)`, ... at the same moment; return the results. A RunyardError is that writer's result."""
     start = Barrier(writers)
 
     def run(number: int) -> Any:

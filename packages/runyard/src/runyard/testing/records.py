@@ -1,4 +1,4 @@
-"""Records for tests, with only what the test cares about spelled out."""
+"""Sample records for tests; a test states only the fields it is about."""
 
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -14,7 +14,7 @@ AT = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
 
 def a_run(run_id: str = "r1", status: RunStatus = RunStatus.NOT_STARTED, **fields: Any) -> RunRecord:
-    """`definition` is given as a client writes it."""
+    """`definition` is a mapping as clients send it."""
     given: dict[str, Any] = {"workspace": "vision", "experiment": "mnist", "number": 0, "created_at": AT} | fields
     definition = given.get("definition") or {}
     given["definition"] = definition if isinstance(definition, RunDefinition) else RunDefinition(definition)

@@ -9,7 +9,7 @@ from runyard.testing.records import a_run, scalars
 
 
 class RunListingSuite:
-    """What `RunStore.list` must do. Subclass it and supply `store`, and `metrics` on the same database."""
+    """Contract tests of `RunStore.list`. Subclass it and supply `store`, and `metrics` on the same database."""
 
     @pytest.fixture
     def store(self) -> RunStore:

@@ -11,7 +11,7 @@ from runyard.testing.records import AT, a_run
 
 
 class RunStoreSuite:
-    """What every RunStore must do. Subclass it and supply `store`."""
+    """Contract tests of RunStore. Subclass it and supply `store`."""
 
     @pytest.fixture
     def store(self) -> RunStore:
@@ -112,7 +112,7 @@ class RunStoreSuite:
         assert changed.version == 2
 
     def test_no_time_of_a_run_is_before_the_one_that_precedes_it(self, store: RunStore) -> None:
-        """The clock was stepped back after the submit; a node's clock is ahead."""
+        """The clock went back after the submit, and a node's clock is ahead."""
         later = datetime(2099, 1, 1, tzinfo=UTC)
         run = store.create(a_run(created_at=later))
         running = store.move(run, RunStatus.RUNNING)

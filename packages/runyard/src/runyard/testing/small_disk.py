@@ -8,14 +8,14 @@ import pytest
 
 
 @contextmanager
-def mounted(place: Path, megabytes: int) -> Iterator[Path]:
-    """A file system of that size. Mounting needs root, which CI has; elsewhere the test says that it did not run."""
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(place)]
+def mounted(folder: Path, megabytes: int) -> Iterator[Path]:
+    """Mount a tmpfs of that size. Needs root, which CI has; elsewhere the test is skipped."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
     made = subprocess.run(mount, capture_output=True, text=True, check=False)
     if made.returncode:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"A small disk needs root: {made.stderr.strip()}")
     try:
-        yield place
+        yield folder
     finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)

@@ -22,7 +22,7 @@ def a_trial(number: int, sweep_id: RunId = SWEEP, **values: Any) -> Trial:
 
 
 class TrialStoreSuite:
-    """What every TrialStore must do. Subclass it and supply `store`, and `runs` and `metrics` on the same database."""
+    """Contract tests of TrialStore. Subclass it and supply `store`, and `runs` and `metrics` on the same database."""
 
     @pytest.fixture
     def store(self) -> TrialStore:
@@ -237,7 +237,7 @@ class TrialStoreSuite:
 
 
 class Logged:
-    """Trials whose runs have logged something."""
+    """Helper that creates trials whose runs logged values."""
 
     def __init__(self, store: TrialStore, runs: RunStore, metrics: MetricStore) -> None:
         self._store, self._runs, self._metrics = store, runs, metrics

@@ -19,8 +19,8 @@ _LEAST_SEGMENT_BYTES = 1 << 20
 _USUAL_SEGMENT_BYTES = 64 << 20
 _LEAST_SEGMENTS = 16
 _MOST_SEGMENTS = 256
-_LOOK_SECONDS_AFTER_MISS = 1.0
-_LOOK_SECONDS = 30.0
+_REFRESH_SECONDS_AFTER_MISS = 1.0
+_REFRESH_SECONDS = 30.0
 _PAUSE_SECONDS = 30.0
 _BATCH_BYTES = 1 << 20
 _SEAL_SECONDS = 1.0
@@ -33,48 +33,48 @@ def _nothing(sentence: str) -> None:
 
 
 class BlockCache:
-    """Parts of files that runs read from afar, kept for later reads of all processes of this home.
+    """Cache on disk of blocks of remote files, shared by all processes of a home. Safe for many threads.
 
-    Holds about `limit_bytes` over all processes; what was not used for longest goes first. What cannot be written (a
-    full disk) is not kept, which `say` is told once; nobody's reading fails of it. A block is used only while it is
-    what was written. Safe for many threads. `close` it, so that others can use the latest blocks at once.
+    Holds about `limit_bytes` over all processes; the least recently used go first. If it cannot be written (a full
+    disk), blocks are not kept and no read fails; `say` gets one message. A block whose bytes were changed on disk is
+    not used. Call `close` to let other processes use the latest blocks at once.
     """
 
     def __init__(self, folder: Path, limit_bytes: int, say: Callable[[str], None] = _nothing) -> None:
         self._folder, self.limit_bytes, self._say = folder, limit_bytes, say
         self._segment_bytes = _segment_bytes(limit_bytes)
-        self._places: dict[Key, Place] = {}
+        self._locations: dict[Key, Place] = {}
         self._segments: dict[str, Segment] = {}
-        self._looking = threading.Lock()
-        self._looked_at = float("-inf")
+        self._refreshing = threading.Lock()
+        self._refreshed_at = float("-inf")
         self._writing = threading.Lock()
         self._writer: SegmentWriter | None = None
         self._unwritten: list[Block] = []
         self._unwritten_bytes = 0
         self._is_seal_due = False
         self._pause_until = 0.0
-        self._has_said = False
+        self._has_warned = False
 
     def read(self, key: Key, start: int, length: int, *, size: int) -> bytes | None:
-        """That part of a block of that size; None when it is not here, or not as it was."""
-        place = self._find(key)
-        if place is None or place.length != size:
+        """Part of a block of `size` bytes; None if it is not cached, or was changed on disk."""
+        location = self._find(key)
+        if location is None or location.length != size:
             return None
-        part = place.read(start, length)
+        part = location.read(start, length)
         if part is None:
             self.forget(key)
         return part
 
     def has(self, key: Key) -> bool:
-        """Whether it seems to be here; only reading it tells for certain."""
+        """Whether the block seems to be cached; only `read` is certain."""
         return self._find(key) is not None
 
     def keep(self, key: Key, data: bytes | memoryview, *, is_shared: bool) -> None:
-        """Never raises: a block that cannot be kept is fetched again when it is needed."""
+        """Store a block. Never raises: a block that cannot be stored is fetched again when needed."""
         self.keep_all([Block(key, data, is_shared)])
 
     def keep_all(self, blocks: Sequence[Block]) -> None:
-        """The same of many."""
+        """Store many blocks, as `keep`."""
         if time.monotonic() < self._pause_until:
             return
         good = [one for one in blocks if len(one.data) <= self.limit_bytes and one.key.block <= MOST_BLOCKS]
@@ -86,23 +86,23 @@ class BlockCache:
             self._seal_soon()
 
     def forget(self, key: Key) -> None:
-        """This process fetches the block anew when it is needed."""
-        self._places.pop(key, None)
+        """Make this process fetch the block again when it is needed."""
+        self._locations.pop(key, None)
 
     def open_whole(self, file: bytes, size: int | None) -> FileIO | None:
-        """A file that was kept whole."""
-        place = self._find(Key(file, WHOLE_FILE))
-        if place is None or size not in (None, place.length):
+        """Open a file that was stored whole; None if it is not cached."""
+        location = self._find(Key(file, WHOLE_FILE))
+        if location is None or size not in (None, location.length):
             return None
-        return place.segment.opened()
+        return location.segment.opened()
 
     def path_for_whole(self) -> Path:
-        """Where to write a file that `keep_whole` then makes known. OSError when there can be none."""
+        """Path to write a file to before `keep_whole`. Raises OSError."""
         self._segments_folder.mkdir(parents=True, exist_ok=True)
         return path_for_file(self._segments_folder)
 
     def keep_whole(self, file: bytes, path: Path) -> bool:
-        """Whether others can use it now."""
+        """Add a file at a `path_for_whole` to the cache. Returns whether that worked."""
         try:
             make_segment(path, file)
             self.trim()
@@ -110,16 +110,16 @@ class BlockCache:
             with self._writing:
                 self._give_up_writing(error)
             return False
-        with self._looking:
-            self._look()
+        with self._refreshing:
+            self._refresh()
         return True
 
     def lock_for(self, file: bytes) -> Path:
-        """To be held while a whole file is fetched: it is worth waiting for when another process fetches it."""
+        """Lock file to hold while a whole file is fetched, so that two processes do not both fetch it."""
         return self._folder / "locks" / file.hex()[:2]
 
     def trim(self, room: int = 0) -> list[str]:
-        """Remove the least recently used segments until the rest, and so much more, fit; returns what went."""
+        """Remove least recently used segments until the rest and `room` bytes fit. Returns the removed names."""
         with locked(self._folder / "lock"):
             kept = sorted(kept_segments(self._segments_folder), key=lambda one: one.used_at)
             total = sum(one.disk_bytes for one in kept)
@@ -130,18 +130,18 @@ class BlockCache:
             return remove(going)
 
     def prune(self, older_than: timedelta) -> list[str]:
-        """Remove what nobody read since then; returns what went."""
+        """Remove what was not read for so long. Returns the removed names."""
         limit = time.time() - older_than.total_seconds()
         with locked(self._folder / "lock"):
             old = [one for one in kept_segments(self._segments_folder) if one.used_at <= limit]
             return remove(old) + remove_earlier_layout(self._folder, limit)
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Size on disk in bytes."""
         return sum(one.disk_bytes for one in kept_segments(self._segments_folder))
 
     def close(self) -> None:
-        """Let other processes use what this one kept, at once. It can be used again."""
+        """Let other processes use the blocks of this one at once. The cache can be used afterwards."""
         with self._writing:
             self._write()
             writer, self._writer = self._writer, None
@@ -155,43 +155,43 @@ class BlockCache:
         return self._folder / "segments"
 
     def _find(self, key: Key) -> Place | None:
-        place = self._places.get(key)
-        patience = _LOOK_SECONDS_AFTER_MISS if place is None else _LOOK_SECONDS
-        if time.monotonic() - self._looked_at > patience:
-            with self._looking:
-                if time.monotonic() - self._looked_at > patience:
-                    self._look()
-            place = self._places.get(key)
-        return place
+        location = self._locations.get(key)
+        interval = _REFRESH_SECONDS_AFTER_MISS if location is None else _REFRESH_SECONDS
+        if time.monotonic() - self._refreshed_at > interval:
+            with self._refreshing:
+                if time.monotonic() - self._refreshed_at > interval:
+                    self._refresh()
+            location = self._locations.get(key)
+        return location
 
-    def _look(self) -> None:
-        """Learn what other processes kept and removed since."""
-        self._looked_at = time.monotonic()
+    def _refresh(self) -> None:
+        """Read from the indexes what other processes added and removed."""
+        self._refreshed_at = time.monotonic()
         writer = self._writer
         here = {one.path.name: one.path for one in kept_segments(self._segments_folder)}
         for name, path in here.items():
             segment = self._segments.setdefault(name, Segment(path))
-            # The one that is written here is known better than its index tells.
+            # Of the segment that this process writes, memory knows more than the index on disk.
             if writer is None or segment is not writer.segment:
                 with suppress(OSError):
-                    self._places.update(segment.new_places())
+                    self._locations.update(segment.new_places())
         gone = {self._segments.pop(name) for name in self._segments.keys() - here.keys()}
         if gone:
-            for key in [key for key, place in self._places.copy().items() if place.segment in gone]:
-                self._places.pop(key, None)
+            for key in [key for key, location in self._locations.copy().items() if location.segment in gone]:
+                self._locations.pop(key, None)
 
     def _write(self) -> None:
         blocks, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
         try:
             if blocks:
-                self._places.update(self._writer_with_room().append(blocks))
+                self._locations.update(self._writer_with_room().append(blocks))
         except OSError as error:
             self._give_up_writing(error)
 
     def _writer_with_room(self) -> SegmentWriter:
         writer = self._writer
         if writer is not None and writer.process != os.getpid():
-            writer, self._is_seal_due = None, False  # the parent's, whose timer did not come along
+            writer, self._is_seal_due = None, False  # a fork: writer and timer are the parent's
         if writer is not None and writer.has_room(self._segment_bytes):
             return writer
         self._writer = None
@@ -223,7 +223,7 @@ class BlockCache:
                     self._give_up_writing(error)
 
     def _settle(self) -> None:
-        """What has been written for so long is on disk: asking for that costs nothing, and it is good for ever."""
+        """Make old segments durable: the kernel has written them by now, so fdatasync is cheap."""
         for segment in list(self._segments.values()):
             seal = segment.seal
             if seal and seal.boot == this_boot() and seal.modified / 1e9 < time.time() - _SETTLED_SECONDS:
@@ -235,19 +235,19 @@ class BlockCache:
             self._writer.close()
             self._writer = None
         self._pause_until = time.monotonic() + _PAUSE_SECONDS
-        if not self._has_said:
-            self._has_said = True
+        if not self._has_warned:
+            self._has_warned = True
             why = "its disk is full" if error.errno in _FULL else error.strerror or str(error)
             self._say(f"Data is read without being kept for later: {self._folder} cannot be written ({why}).")
 
 
 def _segment_bytes(limit_bytes: int) -> int:
-    """Few enough for a descriptor each, many enough to let go of a little at a time."""
+    """Segment size: few enough segments to keep all open, enough of them to evict in small steps."""
     usual = min(_USUAL_SEGMENT_BYTES, limit_bytes // _LEAST_SEGMENTS)
     return max(usual, limit_bytes // _MOST_SEGMENTS, _LEAST_SEGMENT_BYTES)
 
 
 def name_of(store_identity: str, file: SourceFile) -> bytes:
-    """The name of a file in a cache: another for other bytes, and short however long the key is."""
-    told = f"{store_identity}\0{file.key}\0{file.etag}\0{file.size}".encode("utf-8", "surrogatepass")
-    return blake2b(told, digest_size=16).digest()
+    """Name of a version of a file in the cache: 16 bytes."""
+    version = f"{store_identity}\0{file.key}\0{file.etag}\0{file.size}".encode("utf-8", "surrogatepass")
+    return blake2b(version, digest_size=16).digest()

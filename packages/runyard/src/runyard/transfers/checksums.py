@@ -9,24 +9,24 @@ _MD5 = re.compile(r'"?([0-9a-fA-F]{32})"?')
 
 
 class Checksums:
-    """Compares what came with etags that look like an MD5, as object stores give for files put in one piece.
+    """Verifies downloads against etags that are an MD5, as object stores have them for single-part uploads.
 
-    Encrypting stores give etags of that look which are none. So bytes that come twice alike are believed, and the
-    store's etags are not taken for MD5s after that.
+    Stores that encrypt have etags that look like an MD5 and are none. So if the same bytes come twice, they are
+    accepted, and the etags of that store are not checked any more.
     """
 
     def __init__(self) -> None:
         self._misleading: set[str] = set()
 
     def expected(self, store_identity: str, etag: str) -> str:
-        """The MD5 that the file must have, in hexadecimal; empty where none is known."""
+        """Expected MD5 in hexadecimal; empty if none is known."""
         found = _MD5.fullmatch(etag)
         return found[1].lower() if found and store_identity not in self._misleading else ""
 
     def checked(
         self, store_identity: str, file: SourceFile, read: Callable[[], bytes | memoryview]
     ) -> bytes | memoryview:
-        """The whole file as `read` gives it, asked a second time when its checksum is not the expected one."""
+        """Whole file as `read` returns it; read twice if the checksum differs. Raises DataFailed, see `judge`."""
         data = read()
         expected = self.expected(store_identity, file.etag)
         if not expected or _md5(data) == expected:
@@ -36,8 +36,10 @@ class Checksums:
         return again
 
     def judge(self, store_identity: str, file: SourceFile, first: str, second: str) -> None:
-        """Two MD5s of the same file, the first of them not the expected one. Raises DataFailed unless the second
-        is right."""
+        """Judge two downloads of a file by their MD5s, the first of which was wrong.
+
+        Raises DataFailed if the second is wrong too and differs from the first.
+        """
         if second == self.expected(store_identity, file.etag):
             return
         if first != second:

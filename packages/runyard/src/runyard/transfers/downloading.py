@@ -30,12 +30,11 @@ def download(
     *,
     threads: int = 16,
 ) -> None:
-    """Bring each file to its path, making folders, many files and many parts of large files at a time.
+    """Download each file to its path, many files and many parts of large files at a time. Creates folders.
 
-    A path holds the whole file, of the size and version that was listed and with its checksum where the store tells
-    one, or what it held before. `progress` is told of bytes from the cache too. Small files go through the cache; of
-    large ones that an earlier try has not finished the missing parts are fetched. Raises what the stores raise, as
-    SourceChanged, and StorageFull, after which nothing half done is left.
+    Each target is either the whole file (size, version and, if known, checksum as listed) or unchanged. Small files go
+    through the cache; a large file that an earlier call left unfinished is resumed. `progress` also counts bytes from
+    the cache. Raises the errors of the stores. After SourceChanged and StorageFull no partial file is left.
     """
     downloads = _Downloads(stores, cache, progress, threads)
     try:
@@ -96,17 +95,17 @@ class _Downloads:
             copy(source.fileno(), fd, self._progress)
 
     def _copy_cached(self, file: SourceFile, size: int, store: DataStore, target: Path) -> None:
-        # What is fetched at once is checked as it comes.
+        # A file of at most AT_ONCE_BYTES is verified when it is fetched.
         expected = self._checksums.expected(store.identity, file.etag) if size > AT_ONCE_BYTES else ""
         with written_beside(target) as fd:
             first = self._copied(file, size, fd, self._progress)
             if expected and first != expected:
                 self._reader.forget(file)
                 os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_SET))
-                self._checksums.judge(store.identity, file, first, self._copied(file, size, fd, _untold))
+                self._checksums.judge(store.identity, file, first, self._copied(file, size, fd, _no_progress))
 
     def _copied(self, file: SourceFile, size: int, fd: int, progress: Progress) -> str:
-        """Returns the MD5 of what was written."""
+        """Write the file to `fd`. Returns the MD5 of what was written."""
         digest = hashlib.md5(usedforsecurity=False)
         for start in range(0, size, AT_ONCE_BYTES):
             for piece in self._reader.read(file, start, AT_ONCE_BYTES):
@@ -117,5 +116,5 @@ class _Downloads:
         return digest.hexdigest()
 
 
-def _untold(size: int) -> None:
+def _no_progress(size: int) -> None:
     pass

@@ -13,7 +13,7 @@ _ABANDONED_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class Kept:
-    """A segment as it lies on disk."""
+    """Segment on disk, with what eviction needs to know."""
 
     path: Path
     used_at: float
@@ -21,7 +21,7 @@ class Kept:
 
 
 def kept_segments(folder: Path) -> Iterator[Kept]:
-    """Those with an index. What else lies there long untouched is of a process that was killed, and is removed."""
+    """Yield the segments that have an index. Old files without one were left by a killed process and are removed."""
     stats = _stats(folder)
     for name, stat in stats.items():
         index = stats.get(name + INDEX_SUFFIX)
@@ -32,7 +32,7 @@ def kept_segments(folder: Path) -> Iterator[Kept]:
 
 
 def remove(segments: Sequence[Kept]) -> list[str]:
-    """Returns their names. Who has one open can read it until they close it."""
+    """Remove segments and return their names. A process that has one open can still read it."""
     for segment in segments:
         for path in (index_of(segment.path), segment.path):
             path.unlink(missing_ok=True)
@@ -40,7 +40,7 @@ def remove(segments: Sequence[Kept]) -> list[str]:
 
 
 def remove_earlier_layout(folder: Path, limit: float) -> list[str]:
-    """Before there were segments each address had a folder of its own; removes those not used since the time."""
+    """Remove entries of the cache layout before segments (a folder per address) not used since `limit`."""
     removed = []
     for content in folder.glob("*/content"):
         with suppress(OSError):

@@ -23,14 +23,14 @@ _FAR_SECONDS = 0.1
 
 
 class Source(NamedTuple):
-    """A file of a store, and its name in the cache."""
+    """File of a store, with its name in the cache."""
 
     file: SourceFile
     size: int
     store: DataStore
     name: bytes
     first: Key
-    """Of its first block."""
+    """Key of its first block."""
 
     @classmethod
     def of(cls, file: SourceFile, size: int, store: DataStore) -> "Source":
@@ -45,20 +45,20 @@ class Source(NamedTuple):
 
 
 class Fetch:
-    """A few neighbouring blocks on their way, or just come."""
+    """Fetch of a few neighbouring blocks, running or just ended."""
 
     __slots__ = ("_data", "count", "error", "first", "has_ended", "is_ahead", "source", "turn")
 
     def __init__(self, source: Source, first: int, count: int, *, is_ahead: bool) -> None:
         self.source, self.first, self.count, self.is_ahead = source, first, count, is_ahead
         self.turn = threading.Lock()
-        """Held by the one who runs it, so that the others wait for it."""
+        """Held by the thread that runs the fetch; the others wait for it."""
         self.has_ended = False
         self.error: BaseException | None = None
         self._data = memoryview(b"")
 
     def run(self, checksums: Checksums) -> None:
-        """Get the bytes, checked when they are the whole file; an error is kept for those who wait."""
+        """Read the bytes, verified if they are the whole file. Stores an exception in `error` for all who wait."""
         file, store = self.source.file, self.source.store
         start = self.first * BLOCK_BYTES
         length = min(self.count * BLOCK_BYTES, self.source.size - start)
@@ -69,8 +69,8 @@ class Fetch:
         except BaseException as error:
             self.error = error
 
-    def came(self, data: memoryview, checksums: Checksums) -> None:
-        """The bytes, which somebody else got, of a fetch of a whole file."""
+    def set_data(self, data: memoryview, checksums: Checksums) -> None:
+        """Set the bytes of a whole file that came in a batch."""
         file, store = self.source.file, self.source.store
         first = iter((data,))
 
@@ -108,7 +108,7 @@ class Fetch:
 
 
 class Fetches:
-    """Every block on its way to this process once, however many ask for it; the latest are remembered for a while."""
+    """Fetches each block once, however many threads want it. Keeps the latest blocks in memory for a while."""
 
     def __init__(self, cache: BlockCache, threads: int, checksums: Checksums) -> None:
         self._cache, self._checksums = cache, checksums
@@ -118,31 +118,30 @@ class Fetches:
         self._known: dict[Key, Fetch] = {}
         self._remembered: deque[Fetch] = deque()
         self._remembered_bytes = 0
-        self._under_way = 0
+        self._running = 0
         self._seconds = 0.0
         self.fetched_bytes = 0
 
     @property
     def ahead_bytes(self) -> int:
-        """How far ahead of a reader it is worth being. A distant store needs many requests under way; of a near one
-        more than a few only push each other out of the processor's caches."""
+        """How far to read ahead. A slow store needs many requests at once; with a fast one, more than a few only evict
+        each other from the CPU caches."""
         return _FAR_AHEAD_BYTES if self._seconds > _FAR_SECONDS else _NEAR_AHEAD_BYTES
 
     @property
     def seconds(self) -> float:
-        """How long it takes until bytes come, about."""
+        """Moving average of the response time of the stores."""
         return self._seconds
 
     def is_known(self, source: Source) -> bool:
-        """Whether the first block of it is here, or on its way."""
+        """Whether its first block is cached or being fetched."""
         return source.first in self._known or self._cache.has(source.first)
 
     def find(self, key: Key) -> Fetch | None:
         return self._known.get(key)
 
     def claim(self, source: Source, blocks: range, *, is_ahead: bool = False) -> Fetch:
-        """The fetch that brings the first of these blocks: one that is under way, or a new one that brings as many
-        of its neighbours among them as go together."""
+        """Return the fetch of the first of these blocks: a running one, or a new one of it and the blocks after it."""
         first, known = blocks.start, self._known
         with self._guard:
             if (found := known.get(source.key(first))) is not None:
@@ -155,7 +154,7 @@ class Fetches:
             return fetch
 
     def start_all(self, source: Source, blocks: range) -> None:
-        """Bring those of the blocks that are not here side by side; the first is left to the caller."""
+        """Start to fetch the missing blocks in parallel. The first fetch is left to the caller."""
         rest = blocks
         while rest:
             count = self._absent(source, rest)
@@ -166,26 +165,26 @@ class Fetches:
             rest = rest[max(count, 1) :]
 
     def start_ahead(self, source: Source, blocks: range) -> None:
-        """Begin to bring blocks that will be wanted soon, as long as not too many are on their way."""
-        while blocks and self._under_way < 2 * self._threads:
+        """Start to fetch blocks that will be read soon, unless too many fetches are running."""
+        while blocks and self._running < 2 * self._threads:
             count = self._absent(source, blocks)
             if count:
                 self._start(self.claim(source, blocks[:count], is_ahead=True))
             blocks = blocks[max(count, 1) :]
 
     def begin(self, source: Source) -> Fetch | None:
-        """A fetch of a file of one block that the caller will `end`; None when it is here or on its way."""
+        """Begin a fetch of a one-block file; the caller must `end` it. None if one is known already."""
         fetch = Fetch(source, 0, 1, is_ahead=True)
         fetch.turn.acquire()
         with self._guard:
             return fetch if self._known.setdefault(source.first, fetch) is fetch else None
 
     def end(self, fetch: Fetch, data: memoryview | None) -> None:
-        """Without data, those who wait for it get it for themselves."""
+        """End a fetch of `begin`. Without data, the waiting readers fetch the file themselves."""
         if data is None:
             fetch.error = DataFailed("It did not come with others.")
         else:
-            fetch.came(data, self._checksums)
+            fetch.set_data(data, self._checksums)
         if fetch.error is not None:
             with self._guard:
                 self._drop(fetch)
@@ -193,7 +192,7 @@ class Fetches:
         fetch.turn.release()
 
     def keep_all(self, fetches: Sequence[Fetch], first_seconds: float) -> None:
-        """Keep those that `end` brought, the first of them after so long."""
+        """Cache the fetches that ended well; `first_seconds` is how long the first took."""
         here = [fetch for fetch in fetches if fetch.is_here]
         self._cache.keep_all([block for fetch in here for block in fetch.blocks()])
         with self._guard:
@@ -204,7 +203,7 @@ class Fetches:
                 self._remember(fetch)
 
     def finish(self, fetch: Fetch) -> None:
-        """Come back when the fetch has ended: run by the caller if nobody began to."""
+        """Wait for the fetch to end; run it here if no other thread does."""
         with fetch.turn:
             is_ours = not fetch.has_ended
             if is_ours:
@@ -222,7 +221,7 @@ class Fetches:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _absent(self, source: Source, blocks: range) -> int:
-        """How many of the blocks, from the first on, are neither here nor on their way."""
+        """How many blocks, from the first on, are neither cached nor being fetched."""
         count = 0
         for index in blocks[:_BLOCKS_AT_ONCE]:
             if source.key(index) in self._known or self._cache.has(source.key(index)):
@@ -232,18 +231,18 @@ class Fetches:
 
     def _start(self, fetch: Fetch) -> None:
         with self._guard:
-            self._under_way += 1
+            self._running += 1
         try:
-            self._pool.submit(self._run_beside, fetch)
-        except RuntimeError:  # closed meanwhile
-            self._run_beside(fetch)
+            self._pool.submit(self._run_in_pool, fetch)
+        except RuntimeError:  # the pool was closed meanwhile
+            self._run_in_pool(fetch)
 
-    def _run_beside(self, fetch: Fetch) -> None:
+    def _run_in_pool(self, fetch: Fetch) -> None:
         try:
             self.finish(fetch)
         finally:
             with self._guard:
-                self._under_way -= 1
+                self._running -= 1
 
     def _run(self, fetch: Fetch) -> None:
         began_at = time.monotonic()

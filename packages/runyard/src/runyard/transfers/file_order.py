@@ -5,33 +5,33 @@ from runyard.transfers.fetches import Source
 
 
 class FileOrder:
-    """Small files in the order in which they are likely to be read: that of the dataset they belong to."""
+    """Small files in the order in which they are likely to be read: the order of their dataset."""
 
     def __init__(self, make_source: Callable[[SourceFile], Source]) -> None:
         self._make_source = make_source
         self._files: list[SourceFile] = []
         self._sources: list[Source | None] = []
-        self._places: dict[str, dict[str, int]] = {}
+        self._positions: dict[str, dict[str, int]] = {}
 
     def add(self, files: Sequence[SourceFile]) -> None:
         for store in {file.store for file in files}:
-            self._places.setdefault(store, {})
-        for place, file in enumerate(files, len(self._files)):
-            self._places[file.store][file.key] = place
+            self._positions.setdefault(store, {})
+        for position, file in enumerate(files, len(self._files)):
+            self._positions[file.store][file.key] = position
         self._files += files
         self._sources += [None] * len(files)
 
-    def place_of(self, file: SourceFile) -> int | None:
-        place = self._places.get(file.store, {}).get(file.key)
-        return place if place is not None and self._files[place] is file else None
+    def position_of(self, file: SourceFile) -> int | None:
+        position = self._positions.get(file.store, {}).get(file.key)
+        return position if position is not None and self._files[position] is file else None
 
-    def source(self, place: int) -> Source:
-        source = self._sources[place]
+    def source(self, position: int) -> Source:
+        source = self._sources[position]
         if source is None:
-            source = self._sources[place] = self._make_source(self._files[place])
+            source = self._sources[position] = self._make_source(self._files[position])
         return source
 
-    def following(self, place: int, most: int) -> Iterator[tuple[int, Source]]:
-        """Up to so many from that place on, each with the place after it."""
-        for here in range(place, min(place + most, len(self._files))):
+    def following(self, position: int, most: int) -> Iterator[tuple[int, Source]]:
+        """Yield up to `most` sources from `position` on, each with the position after it."""
+        for here in range(position, min(position + most, len(self._files))):
             yield here + 1, self.source(here)

@@ -5,10 +5,10 @@ _SPARE_BYTES = 32 << 20
 
 
 class Foresight:
-    """Decides how many of the files that follow a wanted one are worth fetching with it.
+    """Decides how many of the files that follow a read one to prefetch.
 
-    What was fetched and never wanted stays below what was wanted, and a little: who reads all of a dataset, in any
-    order, finds most of it fetched; who reads a few files here and there hardly pays for the others.
+    Bytes prefetched in vain stay below the bytes read, plus a fixed allowance. So a reader of a whole dataset, in any
+    order, finds most files prefetched, and a reader of a few files costs little extra.
     """
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class Foresight:
         self._width = 1
 
     def next_count(self) -> int:
-        """How many files after a wanted one: twice as many each time, as long as it pays."""
+        """How many files to prefetch now: twice as many each time, as long as they are used."""
         with self._guard:
             if self._unused_bytes <= self._wanted_bytes + _SPARE_BYTES:
                 self._width = min(2 * self._width, _MOST_FILES)
@@ -26,30 +26,30 @@ class Foresight:
                 self._width = max(1, self._width // 2)
             return self._width - 1
 
-    def fetches(self, name: bytes, size: int, next_place: int | None) -> None:
-        """A file is fetched that nobody wants yet. Once it is wanted, so are those from `next_place` on."""
+    def note_prefetch(self, name: bytes, size: int, next_position: int | None) -> None:
+        """Note a prefetch. When the file is read, `note_hit` returns its `next_position`."""
         with self._guard:
-            self._unused[name] = size, next_place
+            self._unused[name] = size, next_position
             self._unused_bytes += size
 
-    def failed(self, name: bytes) -> None:
-        """A file that nobody wants yet could not be fetched with others."""
+    def note_failure(self, name: bytes) -> None:
+        """Note that a prefetch failed."""
         size, _ = self._unused.pop(name, (0, None))
         with self._guard:
             self._unused_bytes -= size
             self._width = 1
 
-    def missed(self, name: bytes, size: int) -> None:
-        """A file is wanted that is not here. Had it been fetched before, that was in vain."""
+    def note_miss(self, name: bytes, size: int) -> None:
+        """Note the read of a file that is not cached. An earlier prefetch of it was in vain."""
         self._unused.pop(name, None)
         with self._guard:
             self._wanted_bytes += size
 
-    def used(self, name: bytes) -> int | None:
-        """A file is read that is here; tells the place from which on to fetch more, if it is time for it."""
-        size, next_place = self._unused.pop(name, (0, None))
+    def note_hit(self, name: bytes) -> int | None:
+        """Note the read of a cached file. Returns the position to prefetch from, if it is time to."""
+        size, next_position = self._unused.pop(name, (0, None))
         if size:
             with self._guard:
                 self._wanted_bytes += size
                 self._unused_bytes -= size
-        return next_place
+        return next_position

@@ -11,7 +11,7 @@ from runyard.transfers.workers import Task
 
 
 class LargeDownload:
-    """One file straight to its target, its parts fetched side by side; what an earlier try brought is used."""
+    """Download of one large file straight to its target: parts in parallel, resuming an earlier attempt."""
 
     def __init__(
         self, file: SourceFile, size: int, store: DataStore, target: Path, progress: Progress, checksums: Checksums
@@ -25,7 +25,7 @@ class LargeDownload:
         self._progress(self._partial.done_bytes)
         missing = self._partial.missing
         for part in missing:
-            yield partial(self._bring, part)
+            yield partial(self._fetch_part, part)
         if not missing:
             yield self._finish
 
@@ -45,7 +45,7 @@ class LargeDownload:
     def _expected(self) -> str:
         return self._checksums.expected(self._store.identity, self._file.etag)
 
-    def _bring(self, part: int) -> None:
+    def _fetch_part(self, part: int) -> None:
         is_whole = self._written(self._partial, part)
         self._progress(self._partial.extent(part)[1])
         if is_whole:
@@ -67,7 +67,7 @@ class LargeDownload:
         self._is_finished = True
 
     def _fetch_again(self, first: str) -> None:
-        """Parts of an earlier try, or the way here, may have damaged it."""
+        """Fetch all parts again: an old part or the network may have damaged the file."""
         self._partial.abandon()
         self._partial = self._begun()
         for part in self._partial.missing:

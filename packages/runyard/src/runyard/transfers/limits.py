@@ -9,8 +9,8 @@ _MOST_BYTES = 20 * 1024**3
 
 
 def cache_limit(folder: Path) -> int:
-    """Bytes that data fetched for runs may take below the folder: RUNYARD_DATA_CACHE_BYTES, else 20 GB or a quarter of
-    the disk, whichever is less."""
+    """Size limit of the data cache in bytes: RUNYARD_DATA_CACHE_BYTES, else the lesser of 20 GB and a quarter of the
+    disk. Raises InvalidArgument."""
     setting = os.environ.get(LIMIT_SETTING, "")
     if setting:
         if not (setting.isascii() and setting.isdigit()):

@@ -16,11 +16,11 @@ _DONE = b"\1"
 
 
 class PartialFile:
-    """A file beside its target that is written in parts, in any order, and renamed once it is whole.
+    """File beside its target that is written in parts, in any order, and renamed when complete.
 
-    `version` names the bytes. Parts that an earlier try wrote for the same target and version since this machine was
-    started count; after a power cut nobody knows which reached the disk. Of several processes at one target each
-    writes its own.
+    `version` identifies the bytes. Parts that an earlier attempt wrote for the same target and version are used, but
+    only since the last boot: after a power cut nobody knows which parts reached the disk. Several processes with one
+    target each write a file of their own.
     """
 
     def __init__(self, target: Path, version: str, size: int) -> None:
@@ -59,9 +59,9 @@ class PartialFile:
         return start, min(PART_BYTES, self._size - start)
 
     def write(self, part: int, data: bytes | memoryview) -> bool:
-        """Returns whether this was the last one missing."""
+        """Write a part. Returns whether the file is complete now."""
         start, rest = part * PART_BYTES, memoryview(data)
-        os.posix_fallocate(self._fd, start, len(rest))  # several times quicker than as the buffers are written
+        os.posix_fallocate(self._fd, start, len(rest))  # several times faster than allocation at write-back
         while rest:
             written = os.pwrite(self._fd, rest, start)
             start, rest = start + written, rest[written:]
@@ -71,7 +71,7 @@ class PartialFile:
             return all(self._is_done)
 
     def hash_ready(self) -> None:
-        """Bring the MD5 on over the parts that are there, unless another thread is at it."""
+        """Advance the MD5 over the parts that are written, unless another thread does."""
         if self._hashing.acquire(blocking=False):
             try:
                 self._hash_on()
@@ -79,7 +79,7 @@ class PartialFile:
                 self._hashing.release()
 
     def md5(self) -> str:
-        """Of the whole file."""
+        """MD5 of the complete file."""
         with self._hashing:
             self._hash_on()
         return self._hash.hexdigest()
@@ -96,7 +96,7 @@ class PartialFile:
         self.close()
 
     def close(self) -> None:
-        """Leave it for a later try. Safe to repeat."""
+        """Close the files and leave them for a later attempt. Safe to repeat."""
         for fd in (self._fd, self._marks):
             with suppress(OSError):
                 os.close(fd)
@@ -123,7 +123,7 @@ class PartialFile:
                 os.ftruncate(fd, size)
 
     def _remove_others(self) -> None:
-        """What earlier tries for other versions of the file left here."""
+        """Remove what attempts for other versions of the file left here."""
         for marks in self._target.parent.glob(f"{self._owner}-*.parts"):
             if marks == self._marks_path:
                 continue

@@ -17,9 +17,8 @@ from runyard.transfers.whole_files import WholeFiles
 class Reader:
     """Reads parts of files of stores through the cache, from any number of threads.
 
-    Who reads a file from front to back finds the next blocks fetched beforehand; who reads here and there fetches the
-    blocks touched and no more. Files of stores on this machine are read in place. `fetched_bytes` and `cached_bytes`
-    grow as bytes come from stores and from the cache.
+    Sequential reads get read-ahead; random reads fetch only the blocks they touch. Files of local stores are read in
+    place. `fetched_bytes` and `cached_bytes` count the bytes from stores and from the cache.
     """
 
     def __init__(
@@ -31,7 +30,7 @@ class Reader:
         checksums: Checksums | None = None,
         before_waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        """`before_waiting` is called in the reading thread when bytes are not at hand."""
+        """`before_waiting` is called in the reading thread before it waits for a store."""
         self._cache, self._stores, self._before_waiting = cache, stores, before_waiting
         self._fetches = Fetches(cache, threads, checksums or Checksums())
         self._order = FileOrder(self._source_of)
@@ -46,13 +45,13 @@ class Reader:
         return self._fetches.fetched_bytes + self._whole.fetched_bytes
 
     def follow(self, files: Sequence[SourceFile]) -> None:
-        """These are likely to be read, in about this order: the small ones are fetched together with those before."""
+        """Announce files that will probably be read in this order: the small ones among them are prefetched."""
         self._order.add(files)
 
     def read(self, file: SourceFile, start: int, length: int) -> Sequence[memoryview]:
-        """That part of the file, as far as the file goes, in pieces to be put together.
+        """Read a part of the file, up to its end, as a sequence of pieces.
 
-        Raises what the store raises: SourceChanged when the file is another than `file` says, Unreachable, NotFound,
+        Raises the errors of the store: SourceChanged if the file is not the version of `file`, Unreachable, NotFound,
         AccessDenied. A later read tries again.
         """
         if start < 0 or length < 0:
@@ -67,21 +66,21 @@ class Reader:
         if store.local_root is not None:
             self._before_waiting()
             return (memoryview(store.read(file.key, start, end - start, etag=file.etag)),)
-        if self._batches.is_suited(file) and (place := self._order.place_of(file)) is not None:
-            return (self._read_small(place, start, end),)
+        if self._batches.is_suited(file) and (position := self._order.position_of(file)) is not None:
+            return (self._read_small(position, start, end),)
         return self._read_blocks(Source.of(file, file.size, store), start, end)
 
     def size(self, file: SourceFile) -> int:
-        """How many bytes it has: a file whose size nobody told is fetched for that, and kept for reading."""
+        """Size in bytes. A file of unknown size is fetched for that, and cached."""
         return self._whole.size(file, store_of(self._stores, file)) if file.size is None else file.size
 
     def forget(self, file: SourceFile) -> None:
-        """Fetch it anew when it is read again."""
+        """Fetch the file again on the next read."""
         if file.size is not None:
             self._fetches.forget(self._source_of(file))
 
     def close(self) -> None:
-        """Wait for fetches under way, and let other processes use what was kept."""
+        """Wait for running fetches, and let other processes use what was cached."""
         self._batches.close()
         self._fetches.close()
         self._whole.close()
@@ -95,26 +94,26 @@ class Reader:
         if len(indexes) > 1:
             self._fetches.start_all(source, indexes)
         if source.size > AT_ONCE_BYTES:
-            self._look_ahead(source, start, end)
+            self._read_ahead(source, start, end)
         return [self._read_block(source, index, *_within(index, start, end)) for index in indexes]
 
-    def _read_small(self, place: int, start: int, end: int) -> memoryview:
-        source = self._order.source(place)
+    def _read_small(self, position: int, start: int, end: int) -> memoryview:
+        source = self._order.source(position)
         self._batches.note_use(source)
         fetch = self._fetches.find(source.first)
         if fetch is None:
-            data = self._read_kept(source, 0, start, end)
+            data = self._read_cached(source, 0, start, end)
             if data is not None:
                 return data
-            self._batches.want(place, source)
-        return self._brought(fetch, source, 0, start, end)
+            self._batches.want(position, source)
+        return self._fetched(fetch, source, 0, start, end)
 
     def _read_block(self, source: Source, index: int, first: int, last: int) -> memoryview:
         fetch = self._fetches.find(source.key(index))
-        data = self._read_kept(source, index, first, last) if fetch is None else None
-        return self._brought(fetch, source, index, first, last) if data is None else data
+        data = self._read_cached(source, index, first, last) if fetch is None else None
+        return self._fetched(fetch, source, index, first, last) if data is None else data
 
-    def _read_kept(self, source: Source, index: int, first: int, last: int) -> memoryview | None:
+    def _read_cached(self, source: Source, index: int, first: int, last: int) -> memoryview | None:
         data = self._cache.read(source.key(index), first, last - first, size=source.block_size(index))
         if data is None:
             return None
@@ -122,18 +121,18 @@ class Reader:
             self.cached_bytes += len(data)
         return memoryview(data)
 
-    def _brought(self, fetch: Fetch | None, source: Source, index: int, first: int, last: int) -> memoryview:
+    def _fetched(self, fetch: Fetch | None, source: Source, index: int, first: int, last: int) -> memoryview:
         if fetch is None or not fetch.is_here:
             self._before_waiting()
         while fetch is None or not fetch.is_here:
             fetch = self._fetches.claim(source, _together(source, index))
             self._fetches.finish(fetch)
-            # What was fetched ahead was asked for by nobody: the reader tries for itself.
+            # A failed read-ahead is no error of this reader: it tries again itself.
             if fetch.error is not None and not fetch.is_ahead:
                 raise fetch.error
         return fetch.block(index)[first:last]
 
-    def _look_ahead(self, source: Source, start: int, end: int) -> None:
+    def _read_ahead(self, source: Source, start: int, end: int) -> None:
         begin, stop = self._sequences.advance(source.name, start, end, self._fetches.ahead_bytes)
         blocks = range(-(-begin // BLOCK_BYTES), -(-min(stop, source.size) // BLOCK_BYTES))
         if blocks:
@@ -147,11 +146,11 @@ class Reader:
 
 
 def _within(index: int, start: int, end: int) -> tuple[int, int]:
-    """The part of that block which lies between the two places of the file."""
+    """Part of the block between two offsets of the file, relative to the block."""
     return max(start - index * BLOCK_BYTES, 0), min(end - index * BLOCK_BYTES, BLOCK_BYTES)
 
 
 def _together(source: Source, index: int) -> range:
-    """What is fetched with a block. A small file comes whole: asking twice costs more than its bytes."""
+    """Blocks to fetch together. A small file is fetched whole: a second request costs more than its bytes."""
     is_small = source.size <= AT_ONCE_BYTES
     return range(index, -(-source.size // BLOCK_BYTES) if is_small else index + 1)

@@ -18,7 +18,7 @@ _ONE_FILE = "-whole"
 
 
 def path_for_file(folder: Path) -> Path:
-    """Where to write a file that `make_segment` makes a segment of."""
+    """New path for a file that `make_segment` turns into a segment."""
     return _new_path(folder, _ONE_FILE)
 
 
@@ -29,9 +29,9 @@ class Block(NamedTuple):
 
 
 class SegmentWriter:
-    """Appends blocks to a segment that no other process appends to meanwhile. Not safe for threads.
+    """Appends blocks to a segment that it holds a lock on. Not safe for threads.
 
-    OSErrors reach the caller, who must not go on with this writer; what was sealed before stays good.
+    After an OSError the writer must not be used again; blocks that were sealed before stay valid.
     """
 
     def __init__(self, segment: Segment, data: int, index: int) -> None:
@@ -39,7 +39,7 @@ class SegmentWriter:
         self._size = self._allocated = os.fstat(data).st_size
         self._records = os.fstat(index).st_size // RECORD.size
         self._is_sealed = True
-        self._is_spoilt = False
+        self._is_foreign = False
         segment.seal = segment.seal or seal_of(os.fstat(data), this_boot())
         self.process = os.getpid()
 
@@ -51,7 +51,7 @@ class SegmentWriter:
 
     @classmethod
     def continued(cls, segments: Iterable[Segment], below_bytes: int) -> Self | None:
-        """At the end of a sealed segment that has room left, if there is one: short runs should not leave one each."""
+        """Writer that continues a sealed segment with room left, or None: so short runs share a segment."""
         for segment in segments:
             with suppress(OSError):
                 if segment.path.name.endswith(_ONE_FILE):
@@ -65,10 +65,10 @@ class SegmentWriter:
 
     def has_room(self, segment_bytes: int) -> bool:
         is_there = os.fstat(self._data).st_nlink > 0
-        return is_there and not self._is_spoilt and self._size < segment_bytes and self._records < _MOST_RECORDS
+        return is_there and not self._is_foreign and self._size < segment_bytes and self._records < _MOST_RECORDS
 
     def append(self, blocks: Sequence[Block]) -> Iterator[tuple[Key, Place]]:
-        """Where they lie now. Of those that are not shared only the caller knows."""
+        """Append blocks and return their locations. Blocks that are not shared get no record in the index."""
         offsets = list(accumulate((len(block.data) for block in blocks), initial=self._size))
         with self.segment.writing:
             self._notice_others()
@@ -82,13 +82,13 @@ class SegmentWriter:
         return ((block.key, Place(self.segment, offset, len(block.data))) for block, offset in placed)
 
     def seal(self) -> None:
-        """Let other processes use what was appended."""
+        """Write a seal, so that other processes can use what was appended."""
         if not self._is_sealed and self.segment.seal is not None and self._records:
             self._record(self.segment.seal.packed())
         self._is_sealed = True
 
     def finish(self) -> None:
-        """Give back what was allocated in vain, seal and close, even on an OSError."""
+        """Truncate what was allocated in vain, seal and close. Closes also after an OSError."""
         try:
             with self.segment.writing:
                 self._notice_others()
@@ -102,7 +102,7 @@ class SegmentWriter:
             self.close()
 
     def close(self) -> None:
-        """Leave it as it is."""
+        """Close without a seal."""
         os.close(self._data)
         os.close(self._index)
 
@@ -115,18 +115,18 @@ class SegmentWriter:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.segment.path))
 
     def _allocate(self, size: int) -> None:
-        """Beforehand, in large steps: several times quicker than block by block as the disk's buffers are written."""
+        """Allocate in large steps: several times faster than block by block at write-back."""
         if size > self._allocated:
             os.posix_fallocate(self._data, self._allocated, size - self._allocated + _ALLOCATED_BYTES)
             self._allocated = size + _ALLOCATED_BYTES
 
     def _notice_others(self) -> None:
-        """Bytes that somebody else wrote meanwhile must not be sealed as ours."""
+        """Detect writes of other programs: their bytes must not be sealed."""
         if self.segment.seal is None or not self.segment.seal.holds_of(os.fstat(self._data)):
-            self._is_spoilt = True
+            self._is_foreign = True
 
     def _set_seal(self) -> None:
-        self.segment.seal = None if self._is_spoilt else seal_of(os.fstat(self._data), this_boot())
+        self.segment.seal = None if self._is_foreign else seal_of(os.fstat(self._data), this_boot())
 
     def _is_torn(self) -> bool:
         return os.fstat(self._index).st_size % RECORD.size != 0
@@ -138,7 +138,7 @@ class SegmentWriter:
 
 
 def make_durable(segment: Segment) -> None:
-    """Let the seal hold after a power cut too, once the data is on disk. OSError when the segment is gone."""
+    """Sync the data and write a seal that stays valid after a reboot. Raises OSError if the segment is gone."""
     file, seal = segment.opened(), segment.seal
     if file is None or seal is None:
         return
@@ -154,7 +154,7 @@ def make_durable(segment: Segment) -> None:
 
 
 def make_segment(path: Path, file: bytes) -> None:
-    """Make of a file at a `path_for_file` a segment that holds this one file whole."""
+    """Turn a file at a `path_for_file` into a segment that holds this one file."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         stat = os.fstat(fd)
@@ -165,12 +165,12 @@ def make_segment(path: Path, file: bytes) -> None:
 
 
 def _new_path(folder: Path, suffix: str = "") -> Path:
-    """Names sort by the time they were made."""
+    """New path; names sort by creation time."""
     return folder / f"{time.time_ns():016x}-{secrets.token_hex(4)}{suffix}"
 
 
 def _opened(path: Path, flags: int = 0) -> tuple[int, int]:
-    """Descriptors of data and index, the latter locked against other writers."""
+    """Descriptors of data and index; the index is locked against other writers."""
     flags |= os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     index = os.open(index_of(path), flags | os.O_APPEND, 0o600)
     try:

@@ -1,9 +1,9 @@
-"""Blocks lie one after another in segments: making a file can cost more than fetching what it shall hold.
+"""Segment files of the block cache: many blocks in one file, because creating a file can cost more than a fetch.
 
-A segment is a data file and an index beside it, of records of one length, only ever appended to. A record names a
-block and says where in the data it lies. A record of another kind, the seal, states size, mtime and ctime of the data
-file. While the latest seal holds (no program can set a ctime), nobody has touched the data since its writer did, and
-its blocks may be used. A writer that goes on breaks its own seal and makes another one soon.
+A segment is a data file and an index file. The index is append-only, with records of fixed length. A block record says
+where in the data file a block is. A seal record holds size, mtime and ctime of the data file. While the latest
+seal matches the data file (no program can set a ctime), only its writer has changed it, and its blocks are valid.
+Appending breaks the seal; the writer soon adds a new one.
 """
 
 import os
@@ -28,7 +28,7 @@ _TOUCH_SECONDS = 60.0
 
 
 class Key(NamedTuple):
-    """A block of a file, or all of it."""
+    """Identifies a block of a file, or the whole file (WHOLE_FILE)."""
 
     file: bytes
     block: int
@@ -39,13 +39,13 @@ class Seal(NamedTuple):
     modified: int
     changed: int
     boot: int
-    """The start of this machine that it is good for, 0 for any: a power cut leaves only what was synced."""
+    """Boot of this machine that the seal is valid for; 0 for any, if the data was synced."""
 
     def packed(self) -> bytes:
         return RECORD.pack(_TIMES.pack(self.modified, self.changed), _SEAL, self.size, self.boot)
 
     def holds_of(self, stat: os.stat_result) -> bool:
-        # Removing the last name of a file changes its ctime: an evicted one that is still open is as good as before.
+        # Unlinking a file changes its ctime. An evicted segment that is still open stays valid.
         is_untouched = stat.st_ctime_ns == self.changed or stat.st_nlink == 0
         is_same = stat.st_size == self.size and stat.st_mtime_ns == self.modified
         return is_same and is_untouched and self.boot in (0, this_boot())
@@ -56,20 +56,20 @@ def seal_of(stat: os.stat_result, boot: int) -> Seal:
 
 
 class Segment:
-    """One segment as a reader sees it. Safe for many threads."""
+    """Reader of one segment. Safe for many threads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.seal: Seal | None = None
         self.writing = threading.Lock()
-        """Held by a writer of this process between touching the data and setting `seal`."""
+        """Held by a writer of this process from its change of the data until it sets `seal`."""
         self._index_read = 0
         self._file: FileIO | None = None
         self._touched_at = time.monotonic()
         self._guard = threading.Lock()
 
     def new_places(self) -> Sequence[tuple[Key, "Place"]]:
-        """The blocks that were added since the last call, once their seal holds. OSError when the segment is gone."""
+        """Blocks added since the last call, if the seal is valid. Raises OSError if the segment is gone."""
         with open(index_of(self.path), "rb") as file:
             file.seek(self._index_read)
             content = file.read()
@@ -82,14 +82,14 @@ class Segment:
         if self.opened() is None:
             return ()
         self._index_read += len(records) * RECORD.size
-        return [(Key(name, block), Place(self, *place)) for name, block, *place in records if block != _SEAL]
+        return [(Key(name, block), Place(self, *location)) for name, block, *location in records if block != _SEAL]
 
     def has_told(self, index_bytes: int) -> None:
-        """`new_places` shall not tell what lies before there in the index: the caller wrote it."""
+        """Skip the first `index_bytes` of the index from now on: the caller wrote them."""
         self._index_read = index_bytes
 
     def opened(self) -> FileIO | None:
-        """The data, if its seal holds. Stays readable for who has it, whatever becomes of the segment."""
+        """Data file, if its seal is valid, else None. It stays readable after the segment is evicted."""
         file = self._descriptor()
         if file is None or self._is_sealed(file):
             return file
@@ -114,14 +114,14 @@ class Segment:
 
 
 class Place(NamedTuple):
-    """Where a block lies."""
+    """Where a block is on disk."""
 
     segment: Segment
     offset: int
     length: int
 
     def read(self, start: int, length: int) -> bytes | None:
-        """That part of the block; None when it is not there any more as it was written."""
+        """Part of the block; None if the segment was changed or removed."""
         file = self.segment.opened()
         if file is None:
             return None
@@ -136,5 +136,5 @@ def index_of(segment: Path) -> Path:
 
 @cache
 def this_boot() -> int:
-    """A number that another start of the machine has not."""
+    """Number of the current boot, never 0."""
     return crc32(Path("/proc/sys/kernel/random/boot_id").read_bytes()) or 1

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 _FIRST_WINDOW = 2 << 20
 _STEP_BYTES = 4 << 20
-"""What a wide window moves on by: few large requests cost less than many small ones."""
+"""Step of a wide window: few large requests cost less than many small ones."""
 _SLACK_BYTES = 2 << 20
 _READERS_PER_FILE = 8
 _FILES = 512
@@ -12,27 +12,26 @@ _FILES = 512
 
 @dataclass
 class _Sequence:
-    """One reader going forward through a file."""
+    """Position of one sequential reader in a file."""
 
     next: int
     ahead: int
     window: int = 0
 
     def is_met_by(self, start: int) -> bool:
-        # The kernel asks for parts side by side, so they come a little out of order.
+        # The kernel reads ahead in parallel, so requests arrive a little out of order.
         return self.next - _SLACK_BYTES <= start <= self.next + _SLACK_BYTES
 
 
 class Sequences:
-    """Notices who reads files from front to back, and says what they will want next."""
+    """Detects sequential reads of files, and says which range to read ahead."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._files: OrderedDict[bytes, list[_Sequence]] = OrderedDict()
 
     def advance(self, name: bytes, start: int, end: int, most: int) -> tuple[int, int]:
-        """The part of the file that is worth fetching now that this one is read, `most` bytes ahead of it; empty for
-        reads here and there."""
+        """Note a read. Returns the range to fetch now, at most `most` bytes ahead; empty for random reads."""
         with self._guard:
             readers = self._files.setdefault(name, [])
             self._files.move_to_end(name)
@@ -40,13 +39,13 @@ class Sequences:
                 self._files.popitem(last=False)
             for reader in readers:
                 if reader.is_met_by(start):
-                    return _moved(reader, end, most)
+                    return _advance(reader, end, most)
             readers.append(_Sequence(next=end, ahead=end))
             del readers[:-_READERS_PER_FILE]
             return end, end
 
 
-def _moved(reader: _Sequence, end: int, most: int) -> tuple[int, int]:
+def _advance(reader: _Sequence, end: int, most: int) -> tuple[int, int]:
     reader.window = min(max(2 * reader.window, _FIRST_WINDOW), most)
     reader.next = max(reader.next, end)
     begin = max(reader.ahead, reader.next)

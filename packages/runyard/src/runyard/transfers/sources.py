@@ -6,6 +6,7 @@ from runyard.ports.data import DataStore
 
 
 def store_of(stores: Mapping[str, DataStore], file: SourceFile) -> DataStore:
+    """Store that the file is on. Raises InvalidArgument if it is not among `stores`."""
     try:
         return stores[file.store]
     except KeyError:
@@ -14,7 +15,7 @@ def store_of(stores: Mapping[str, DataStore], file: SourceFile) -> DataStore:
 
 
 def check_same(file: SourceFile, got: StoredFile) -> None:
-    """Raises SourceChanged when what came is not what was listed."""
+    """Raise SourceChanged if a fetched file is not the listed version."""
     if file.size is not None and got.size != file.size:
         raise SourceChanged(f"{file.path!r} has {got.size} bytes by now; it had {file.size} when it was listed.")
     if file.etag and got.etag and got.etag != file.etag:

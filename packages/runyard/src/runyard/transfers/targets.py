@@ -13,7 +13,7 @@ _SHOWN_CHARACTERS = 300
 
 @contextmanager
 def writing(target: Path) -> Iterator[None]:
-    """Faults of the disk as errors that name the target: StorageFull, else DataFailed."""
+    """Turn an OSError of the block into StorageFull or DataFailed that name the target."""
     try:
         yield
     except OSError as error:
@@ -26,7 +26,7 @@ def writing(target: Path) -> Iterator[None]:
 
 @contextmanager
 def written_beside(target: Path) -> Iterator[int]:
-    """A descriptor to write what `target` holds afterwards; nothing is left after an error."""
+    """Descriptor of a new file that replaces `target` at the end of the block. Removed after an error."""
     beside = str(target.parent / f".runyard-{secrets.token_hex(8)}.new")
     with writing(target):
         fd = _created(beside, target.parent)

@@ -10,10 +10,10 @@ from runyard.transfers.workers import run_all
 def upload(
     items: Sequence[tuple[Path, str]], store: DataStore, *, overwrite: bool, progress: Progress, threads: int = 16
 ) -> Sequence[StoredFile]:
-    """Store each local file under its path, many at a time; returns them as stored, in the order given.
+    """Store each (local file, path), many at a time. Returns them as stored, in the given order.
 
-    AlreadyExists, naming the path, for one that is there unless `overwrite`. After an error some are stored, each of
-    them whole, and no more are begun.
+    Raises AlreadyExists, naming the path, for a path that is taken, unless `overwrite`. After an error some files are
+    stored, each whole, and no more are started.
     """
     if isinstance(store, PutsMany):
         return store.put_many([(path, source) for source, path in items], overwrite=overwrite, progress=progress)

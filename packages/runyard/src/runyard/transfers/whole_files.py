@@ -16,7 +16,7 @@ _PIECE_BYTES = 1 << 26
 
 
 class WholeFiles:
-    """Files that can only be had whole, or whose size nobody told: fetched once into the cache and read there."""
+    """Reads files that have no byte ranges or no known size: fetched once into the cache and read there."""
 
     def __init__(self, cache: BlockCache) -> None:
         self._cache = cache
@@ -25,16 +25,16 @@ class WholeFiles:
         self.fetched_bytes = 0
 
     def read(self, file: SourceFile, store: DataStore, start: int, length: int) -> Sequence[bytes]:
-        """That part, as far as the file goes. The first read waits for all of the file."""
+        """Read a part, up to the end of the file. The first read fetches the whole file."""
         fd = self.opened(file, store).fileno()
         end = min(start + length, os.fstat(fd).st_size)
-        return [os.pread(fd, min(_PIECE_BYTES, end - place), place) for place in range(start, end, _PIECE_BYTES)]
+        return [os.pread(fd, min(_PIECE_BYTES, end - offset), offset) for offset in range(start, end, _PIECE_BYTES)]
 
     def size(self, file: SourceFile, store: DataStore) -> int:
         return os.fstat(self.opened(file, store).fileno()).st_size
 
     def opened(self, file: SourceFile, store: DataStore) -> FileIO:
-        """The fetched file. What a reader holds of it stays, even when the cache lets go of it."""
+        """The fetched file, open. It stays readable after the cache evicts it."""
         name = name_of(store.identity, file)
         found = self._open.get(name)
         if found is None:
@@ -60,7 +60,7 @@ class WholeFiles:
             wanted = StoredFile(file.key, file.size, file.etag, is_ranged=file.is_ranged)
             check_same(file, store.fetch(wanted, target, self._count))
             fetched = FileIO(os.open(target, os.O_RDONLY | os.O_CLOEXEC), "rb")
-            # Without an etag it may be another tomorrow: it is for this process alone.
+            # Without an etag the file may change unnoticed: not shared with other processes.
             is_kept = bool(file.etag) and self._cache.keep_whole(name, target)
         except BaseException:
             target.unlink(missing_ok=True)

@@ -5,8 +5,10 @@ Task = Callable[[], None]
 
 
 def run_all(tasks: Iterator[Task], threads: int) -> None:
-    """Run the tasks, taken one by one as threads come free. After the first error none is begun any more; it is
-    raised once those under way have ended."""
+    """Run tasks in threads; the iterator is advanced as threads come free.
+
+    After the first error no task is started. It is raised when the running tasks have ended.
+    """
     taking = threading.Lock()
     errors: list[BaseException] = []
 
@@ -27,7 +29,7 @@ def run_all(tasks: Iterator[Task], threads: int) -> None:
     try:
         for worker in workers:
             worker.join()
-    except BaseException as error:  # the user's Ctrl-C reaches this thread alone
+    except BaseException as error:  # Ctrl-C is raised in this thread only
         errors.append(error)
         raise
     if errors:

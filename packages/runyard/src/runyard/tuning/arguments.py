@@ -1,5 +1,3 @@
-"""A child's command line: the sweep's own arguments with one trial's values."""
-
 import json
 import re
 from collections.abc import Container, Sequence
@@ -12,12 +10,12 @@ _NEGATIVE_NUMBER = re.compile(r"-(\d|\.\d)")
 
 
 def option_name(name: str) -> str:
-    """How a sampled name stands on a command line."""
+    """Command-line option of a sampled parameter: `--name`, unless it begins with a dash."""
     return name if name.startswith("-") else f"--{name}"
 
 
 def child_arguments(base: Sequence[object], values: Values) -> list[str]:
-    """`base` without older values of the sampled names, whichever way they are written, then the sampled ones."""
+    """Arguments of a child: `base` without earlier values of the sampled options, then the sampled values."""
     sampled = {option_name(name): argument_text(value) for name, value in values.items()}
     return _without(base, sampled) + [part for pair in sampled.items() for part in pair]
 

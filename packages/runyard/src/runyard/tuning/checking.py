@@ -1,4 +1,4 @@
-"""Reading values that a user gave, with errors that name the argument they were given as."""
+"""Checks of values in the definition of a sweep. Errors name the argument of SDK v1."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -10,16 +10,16 @@ LONGEST_SHOWN = 80
 
 
 def shown(value: object) -> str:
-    """The value for an error message: short, whatever it is."""
+    """The value for an error message, cut to LONGEST_SHOWN."""
     try:
         text = repr(value)
-    except (RecursionError, ValueError):  # nested, or a number of more digits, than anybody would read
+    except (RecursionError, ValueError):  # nested too deeply, or a number of too many digits
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def finite_number(value: object, argument: str) -> float:
-    """The number as it was given: whole ones stay whole."""
+    """The number unchanged: an int stays an int. Raises InvalidArgument."""
     if isinstance(value, int | float) and not isinstance(value, bool) and is_finite(value):
         return value
     raise InvalidArgument(f"{argument} must be a finite number, got {shown(value)}.")
@@ -28,12 +28,12 @@ def finite_number(value: object, argument: str) -> float:
 def is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an int too large for a float
         return False
 
 
 def mapping(value: object, argument: str) -> Mapping[str, Any]:
-    """None is an empty one."""
+    """A mapping with string keys; empty for None. Raises InvalidArgument."""
     if value is None:
         return {}
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):

@@ -1,6 +1,6 @@
-"""What one argument can be drawn from: the expressions of SDK v1, by their inverse distributions.
+"""Expressions of a parameter space (SDK v1: choice, uniform, ...), by their inverse distribution functions.
 
-Each turns a number of the open interval from 0 to 1 into a value, so that any source of evenly spread numbers will do.
+Each turns a number between 0 and 1 into a value, so any source of uniform numbers can be used.
 """
 
 import json
@@ -24,7 +24,7 @@ _LOWEST, _HIGHEST = 2.0**-54, 1 - 2.0**-53
 
 @dataclass(frozen=True)
 class Kind:
-    """One expression: the names of its arguments, what else must hold of them, and its inverse distribution."""
+    """One expression: names of its arguments, inverse distribution function, further checks."""
 
     parameters: tuple[str, ...]
     at: Callable[[float, Sequence[Any]], Any]
@@ -32,7 +32,7 @@ class Kind:
 
 
 def checked_expression(name: str, raw: object) -> Expression:
-    """Raises InvalidArgument, naming the expression and its argument, for one that cannot be drawn from."""
+    """Parse an expression. Raises InvalidArgument that names the expression and its argument."""
     if not isinstance(raw, Sequence) or isinstance(raw, str) or len(raw) != 2 or not _is_list(raw[1]):
         raise InvalidArgument(
             f"The parameter {shown(name)} of parameter_space is no expression: {shown(raw)}.",
@@ -46,23 +46,23 @@ def checked_expression(name: str, raw: object) -> Expression:
         raise InvalidArgument(f"{about} takes {', '.join(names)}, got {len(arguments)} arguments.")
     KINDS[kind].check(about, arguments)
     expression = Expression(kind, (tuple(arguments[0]),) if kind == "choice" else arguments)
-    _check_reach(about, expression)
+    _check_finite(about, expression)
     return expression
 
 
 def value_at(expression: Expression, quantile: float) -> Any:
-    """The value that `quantile`, between 0 and 1, of all draws stay below; for a choice, that option."""
+    """Value at that quantile, between 0 and 1, of the distribution; for a choice, that option."""
     return KINDS[expression.kind].at(min(max(quantile, _LOWEST), _HIGHEST), expression.arguments)
 
 
 def options_of(expression: Expression) -> Sequence[Any]:
-    """The options of a choice."""
+    """Options of a choice."""
     options: Sequence[Any] = expression.arguments[0]
     return options
 
 
 def without_repeats(choice: Expression) -> Expression:
-    """The choice with each of its options once; 1, 1.0 and True are three."""
+    """The choice without repeated options; 1, 1.0 and True are different."""
     return Expression(choice.kind, (tuple({json.dumps(option): option for option in options_of(choice)}.values()),))
 
 
@@ -70,7 +70,7 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _check_reach(about: str, expression: Expression) -> None:
+def _check_finite(about: str, expression: Expression) -> None:
     if expression.kind == "choice":
         return
     try:
@@ -140,7 +140,7 @@ def _check_bounds(about: str, arguments: Sequence[Any]) -> None:
     _check_q(about, arguments)
 
 
-def _check_bell(about: str, arguments: Sequence[Any]) -> None:
+def _check_normal(about: str, arguments: Sequence[Any]) -> None:
     finite_number(arguments[0], f"mu in {about}")
     if finite_number(arguments[1], f"sigma in {about}") <= 0:
         raise InvalidArgument(f"sigma in {about} must be above 0, got {shown(arguments[1])}.")
@@ -181,7 +181,7 @@ def _index(quantile: float, count: int) -> int:
     return min(int(quantile * count), count - 1)
 
 
-_BOUNDS, _BELL = ("min_value", "max_value"), ("mu", "sigma")
+_BOUNDS, _NORMAL_PARAMETERS = ("min_value", "max_value"), ("mu", "sigma")
 
 KINDS: Mapping[str, Kind] = {
     "choice": Kind(("options",), _option, _check_choice),
@@ -190,8 +190,8 @@ KINDS: Mapping[str, Kind] = {
     "quniform": Kind((*_BOUNDS, "q"), _steps_of(_uniform), _check_bounds),
     "loguniform": Kind(_BOUNDS, _exp_of(_uniform), _check_bounds),
     "qloguniform": Kind((*_BOUNDS, "q"), _steps_of(_exp_of(_uniform)), _check_bounds),
-    "normal": Kind(_BELL, _normal, _check_bell),
-    "qnormal": Kind((*_BELL, "q"), _steps_of(_normal), _check_bell),
-    "lognormal": Kind(_BELL, _exp_of(_normal), _check_bell),
-    "qlognormal": Kind((*_BELL, "q"), _steps_of(_exp_of(_normal)), _check_bell),
+    "normal": Kind(_NORMAL_PARAMETERS, _normal, _check_normal),
+    "qnormal": Kind((*_NORMAL_PARAMETERS, "q"), _steps_of(_normal), _check_normal),
+    "lognormal": Kind(_NORMAL_PARAMETERS, _exp_of(_normal), _check_normal),
+    "qlognormal": Kind((*_NORMAL_PARAMETERS, "q"), _steps_of(_exp_of(_normal)), _check_normal),
 }

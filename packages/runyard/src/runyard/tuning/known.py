@@ -1,5 +1,3 @@
-"""What a sampler may learn from."""
-
 from dataclasses import dataclass
 
 from runyard.model.sweeps import Values
@@ -7,7 +5,7 @@ from runyard.model.sweeps import Values
 
 @dataclass(frozen=True)
 class Known:
-    """One earlier trial. One that ended without a number, or failed, has no score and is not pending."""
+    """A trial that a sampler learns from. One that ended without a number has no score and is not pending."""
 
     values: Values
     score: float | None = None

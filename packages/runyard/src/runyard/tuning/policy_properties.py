@@ -1,5 +1,3 @@
-"""The policy of a sweep as a user gave it, checked."""
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +10,7 @@ _Given = Mapping[str, Any]
 
 
 def checked_policy(raw: object) -> tuple[str, PolicyProperties]:
-    """The name and all of its properties, those left out as SDK v1 has them."""
+    """Name and properties of the policy, with the defaults of SDK v1. Raises InvalidArgument."""
     policy = mapping(raw, "policy")
     name = one_of(policy.get("name", "Default"), "The policy", _CHECKED)
     given = {

@@ -1,4 +1,4 @@
-"""The values of each trial of a sweep, from its seed, the trial's number and what is known, and nothing else."""
+"""Samplers: the values of a trial depend only on the seed, the number of the trial and the known trials."""
 
 import hashlib
 import math
@@ -19,14 +19,14 @@ from runyard.tuning.space import BAYESIAN, GRID, Space
 
 
 class Sampler(Protocol):
-    """The same question has the same answer, in any process."""
+    """Deterministic: the same arguments give the same values, in any process."""
 
     def sample(self, number: int, known: Sequence[Known]) -> Values | None:
-        """The values of the trial of that number; None where nothing is left to try."""
+        """Values of that trial; None if no values are left."""
 
 
 def sampler_of(spec: SweepSpec, seed: int) -> Sampler:
-    """Trials that begin earlier children again come first and are not sampled."""
+    """Sampler of a sweep. Trials that resume earlier children come first and are not sampled."""
     if spec.sampling == GRID:
         return GridSampler(spec.space, first=len(spec.resume_child_runs))
     if spec.sampling == BAYESIAN:
@@ -37,14 +37,14 @@ def sampler_of(spec: SweepSpec, seed: int) -> Sampler:
 
 
 def most_trials(spec: SweepSpec) -> int:
-    """How many trials the sweep has when none is kept from it, those that begin earlier children again among them."""
+    """Number of trials of a sweep that runs to its end, including those that resume earlier children."""
     if spec.sampling != GRID:
         return spec.max_total_runs
     return min(spec.max_total_runs, len(spec.resume_child_runs) + _combinations(spec.space))
 
 
 def seed_of(spec: SweepSpec, sweep_id: RunId) -> int:
-    """The seed that was given, or one that the sweep's id alone makes."""
+    """Seed of the definition; without one, a hash of the sweep's id."""
     return spec.seed if spec.seed is not None else int(hashlib.sha256(sweep_id.encode()).hexdigest()[:8], 16)
 
 
@@ -54,7 +54,7 @@ class RandomSampler:
     seed: int
 
     def sample(self, number: int, known: Sequence[Known]) -> Values:
-        # Each parameter by its own name, so that another order of the space changes nothing.
+        # Seeded by the name of each parameter, so that their order does not matter.
         return {
             name: value_at(expression, random.Random(f"{self.seed}/{number}/{name}").random())
             for name, expression in self.space.items()
@@ -75,7 +75,7 @@ class SobolSampler:
 
 @dataclass(frozen=True)
 class GridSampler:
-    """Every combination once, the parameter that was given last changing quickest."""
+    """Every combination once; the last parameter changes fastest."""
 
     space: Space
     first: int = 0

@@ -1,4 +1,4 @@
-"""Sobol points: spread over the space more evenly than random ones, each found by its number alone.
+"""Sobol sequence: points spread more evenly than random ones, each computed from its index alone.
 
 S. Joe and F. Y. Kuo, Constructing Sobol sequences with better two-dimensional projections, SIAM J. Sci. Comput. 30,
 2008: the primitive polynomials and the first direction numbers are theirs.
@@ -10,8 +10,8 @@ from functools import cache
 
 BITS = 32
 
-# Of each dimension after the first: the inner coefficients of its polynomial as bits, and the first direction numbers,
-# as many as the polynomial has degrees.
+# For each dimension after the first: the inner coefficients of its polynomial as bits, and the first direction numbers,
+# as many as the degree of the polynomial.
 _DIMENSIONS: tuple[tuple[int, tuple[int, ...]], ...] = (
     (0, (1,)),
     (1, (1, 3)),
@@ -38,7 +38,7 @@ MOST_DIMENSIONS = len(_DIMENSIONS) + 1
 
 
 def sobol_point(index: int, dimensions: int, seed: int) -> list[float]:
-    """The point of that index, each coordinate between 0 and 1; all points are shifted alike, by the seed."""
+    """Point of that index, coordinates between 0 and 1. The seed shifts all points alike."""
     shifts = random.Random(f"sobol/{seed}")
     return [
         ((_coordinate(index, dimension) ^ shifts.getrandbits(BITS)) + 0.5) / 2**BITS for dimension in range(dimensions)
@@ -55,7 +55,7 @@ def _coordinate(index: int, dimension: int) -> int:
 
 @cache
 def _directions(dimension: int) -> Sequence[int]:
-    """The direction numbers of a dimension, as fractions of 2 to the power of BITS."""
+    """Direction numbers of a dimension, scaled by 2 to the power of BITS."""
     if dimension == 0:
         return [1 << (BITS - 1 - bit) for bit in range(BITS)]
     coefficients, first = _DIMENSIONS[dimension - 1]

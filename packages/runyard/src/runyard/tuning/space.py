@@ -1,4 +1,4 @@
-"""The parameter space of a sweep and the way it is sampled, checked against each other."""
+"""Parses the parameter space of a sweep and its sampling, and checks that they fit together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Drawing:
 
 
 def checked_sampling(raw: object) -> tuple[str, Space, Drawing]:
-    """The sampling's name, the space and the properties."""
+    """Name of the sampling, parameter space and properties. Raises InvalidArgument."""
     given = mapping(raw, "hyperparameter_sampling")
     name = one_of(given.get("name"), "The hyperparameter_sampling", _TITLES)
     drawing = _drawing(name, given.get("properties"))
@@ -113,7 +113,7 @@ def _check_supported(sampling: str, name: str, expression: Expression) -> None:
 
 
 def _check_size(name: str, expression: Expression) -> None:
-    """A model of the space can only be as large."""
+    """Raise InvalidArgument for a parameter with too many values for the Bayesian model."""
     if expression.kind == "choice" and len(options_of(expression)) > MOST_BAYESIAN_OPTIONS:
         raise InvalidArgument(
             f"BayesianParameterSampling takes up to {MOST_BAYESIAN_OPTIONS} options; choice of {shown(name)} has "

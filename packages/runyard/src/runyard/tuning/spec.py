@@ -1,4 +1,4 @@
-"""What a sweep asks for, from the body of its submission to a checked value."""
+"""Parses the definition of a sweep."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,7 +38,7 @@ def sweep_in(definition: RunDefinition) -> SweepSpec | None:
 
 
 def checked_sweep(raw: object) -> SweepSpec:
-    """Raises InvalidArgument, naming the argument as SDK v1 calls it, for what could never run as it was meant."""
+    """Parse a sweep. Raises InvalidArgument that names the argument of SDK v1."""
     given = mapping(raw, "The sweep")
     no_others(given, "A sweep", _KEYS)
     sampling, space, drawing = checked_sampling(given.get("sampling"))
@@ -64,7 +64,7 @@ def checked_sweep(raw: object) -> SweepSpec:
 
 
 def ignored_policy(spec: SweepSpec) -> str | None:
-    """Says that the sampling leaves the sweep's policy aside, where it does."""
+    """Warning that the sampling ignores the sweep's policy; None if it does not."""
     if spec.sampling != BAYESIAN or spec.policy == "Default":
         return None
     return (
@@ -86,7 +86,7 @@ def _primary_metric(raw: object) -> tuple[str, Goal]:
 
 
 def _concurrent(given: Mapping[str, Any], total: int) -> int:
-    """All at once where nothing is said. More than there are runs is as many as there are."""
+    """max_concurrent_runs; by default, and at most, max_total_runs."""
     wanted = given.get("max_concurrent_runs")
     return total if wanted is None else min(total, whole_number(wanted, "max_concurrent_runs", at_least=1))
 

@@ -1,2 +1,2 @@
-"""The one reader of http(s) data: `store.WebStore`, on httpcore. Nothing here is imported by itself, so that processes
-which read no such data import no HTTP client."""
+"""Reads data from http(s) addresses: `store.WebStore`, on httpcore. Imported on first use, so that processes which read
+no such data import no HTTP client."""

@@ -9,7 +9,7 @@ from runyard.errors import DataFailed, InvalidArgument
 MAX_CHARACTERS = 8192
 PORTS = {"http": 80, "https": 443}
 UNSENDABLE = re.compile(r"[\x00\ud800-\udfff]")
-"""Characters that no quoting can carry."""
+"""Characters that cannot be percent-encoded."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _HOST = re.compile(r"[a-z0-9._~-]{1,253}")
 _SAFE = "%/:=&~+!$,;'@()*[]|"
@@ -17,7 +17,7 @@ _PLAIN = re.compile(r"(https?://[^/?#]+)(/[A-Za-z0-9_.~%/:=&+!$,;'@()*-]*)(?:\?(
 
 
 class Address(NamedTuple):
-    """A web address as it is asked for, quoted."""
+    """Parsed http(s) URL, percent-encoded."""
 
     scheme: str
     host: str
@@ -27,7 +27,7 @@ class Address(NamedTuple):
 
     @property
     def target(self) -> str:
-        """What follows GET."""
+        """Request target: path and query."""
         return f"{self.path}?{self.query}" if self.query else self.path
 
     @property
@@ -37,12 +37,12 @@ class Address(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What messages may hold of it: a query may hold a signature, which is a secret."""
+        """URL without query, for messages: a query may hold a signature, which is a secret."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
 def parse_address(url: str) -> Address:
-    """InvalidArgument unless it is a http(s) address without user name and password. The message holds no query."""
+    """Parse a URL. Raises InvalidArgument unless it is http(s) without user name and password."""
     if len(url) > MAX_CHARACTERS:
         raise InvalidArgument(
             f"A web address has at most {MAX_CHARACTERS} characters, got {len(url)}: {_without_query(url)[:80]!r}..."
@@ -63,10 +63,10 @@ def parse_address(url: str) -> Address:
 
 
 def redirected(address: Address, location: str) -> Address:
-    """Where an answer's Location leads; DataFailed when that is not on the web."""
-    place = location.encode("latin-1", "replace").decode("utf-8", "replace")
+    """Target of a redirect. Raises DataFailed if `location` is no http(s) URL."""
+    target = location.encode("latin-1", "replace").decode("utf-8", "replace")
     try:
-        return parse_address(urljoin(f"{address.scheme}://{address.authority}{address.target}", place))
+        return parse_address(urljoin(f"{address.scheme}://{address.authority}{address.target}", target))
     except (InvalidArgument, ValueError) as error:
         raise DataFailed(
             f"{address.shown} redirects to an address that cannot be followed: {error}",
@@ -92,7 +92,7 @@ def _parse_origin(text: str) -> tuple[str, str, int]:
 
 
 def _without_query(url: str) -> str:
-    """Of a text that may be no address at all: nothing after '?', nothing that may be a password."""
+    """Text for a message, perhaps no URL at all: without query, user name and password."""
     begin = url.partition("?")[0].partition("#")[0]
     scheme, slashes, rest = begin.partition("//")
     _, at, host = rest.rpartition("@")

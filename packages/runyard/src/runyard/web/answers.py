@@ -8,12 +8,12 @@ from httpcore import Response
 
 _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18}|\*)")
 _LENGTH = re.compile(r"[0-9]{1,18}")
-"""Digits that files and databases can count to; a longer length counts as not given."""
+"""A Content-Length with more digits counts as missing."""
 _OWN_ENCODINGS = (".gz", ".tgz", ".z", ".svgz", ".bz2", ".br", ".zst", ".xz")
 
 
 class ContentRange(NamedTuple):
-    """The part that an answer holds, from `start` up to and without `end`; the whole's size where it is told."""
+    """Range of a partial response: [start, end), and the size of the whole file if known."""
 
     start: int
     end: int
@@ -21,7 +21,7 @@ class ContentRange(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Status and fields of an answer; names are lower-case."""
+    """Status and header fields of a response; names in lower case."""
 
     status: int
     fields: dict[str, str]
@@ -31,7 +31,7 @@ class Head(NamedTuple):
 
     @property
     def content_range(self) -> ContentRange | None:
-        """None when there is none, or it makes no sense."""
+        """Parsed Content-Range; None if missing or invalid."""
         match = _CONTENT_RANGE.fullmatch(self.fields.get("content-range", ""))
         if not match:
             return None
@@ -49,12 +49,12 @@ class Head(NamedTuple):
 
     @property
     def validator(self) -> str:
-        """What If-Range takes; empty when the server names none. A weak tag may stand for other bytes."""
+        """Value for If-Range; empty if there is none. A weak etag is not used: it may stand for other bytes."""
         tag = self.fields.get("etag", "")
         return tag if tag.startswith('"') else self.fields.get("last-modified", "")
 
     def version(self, size: int | None) -> str:
-        """An opaque etag of a file of that size; empty when the server names none."""
+        """Etag of a file of that size, made from ETag or Last-Modified; empty if the server sends neither."""
         tag = self.fields.get("etag", "")
         if tag.startswith('"'):
             return tag
@@ -62,7 +62,7 @@ class Head(NamedTuple):
         return f"modified {modified}, {size} bytes" if modified and size is not None else ""
 
     def foreign_encoding(self, path: str) -> str:
-        """The encoding of the body that is none of the file's own: a 'x.gz' sent as gzip is the file as it lies."""
+        """Content-Encoding that must be decoded, or empty. A 'x.gz' sent as gzip is the stored file itself."""
         encoding = self.fields.get("content-encoding", "").lower()
         is_plain = encoding in ("", "identity") or path.lower().endswith(_OWN_ENCODINGS)
         return "" if is_plain else encoding
@@ -73,7 +73,7 @@ def head_of(response: Response) -> Head:
 
 
 def made_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> Head:
-    """Of headers that a parser has checked; fields of one name are joined."""
+    """Head from parsed headers. Fields with the same name are joined."""
     fields: dict[str, str] = {}
     for raw_name, raw_value in headers:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

@@ -23,7 +23,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class Answer:
-    """A server's answer, in a `with`: at its end the connection is kept if the body was read to its end."""
+    """Response, used in a `with` block. At its end the connection is reused if the body was read to its end."""
 
     __slots__ = ("_response", "_stream", "body", "head")
 
@@ -46,10 +46,10 @@ class Answer:
 
 
 class Client:
-    """Asks web servers, within the rules: proxies, certificates, allowed addresses, redirects, time limits.
+    """HTTP client that follows NetworkRules: proxies, certificates, allowed addresses, redirects, timeouts.
 
-    Keeps connections, which threads share. A forked child begins with none: two processes that read from one
-    connection would each get a part of the other's answer.
+    Connections are kept and shared by threads. A forked child starts with none: two processes that read from one
+    connection would each get parts of the other's response.
     """
 
     def __init__(self, rules: NetworkRules) -> None:
@@ -58,7 +58,7 @@ class Client:
         self._begin()
 
     def patiently(self, address: Address, attempt: Callable[[], T]) -> T:
-        """Try until it does not end in Broken; Unreachable after `retry_seconds` of trouble."""
+        """Call `attempt` again while it fails temporarily. Raises Unreachable after `retry_seconds`."""
         try:
             return attempt()
         except Broken as first:
@@ -72,7 +72,7 @@ class Client:
                 trouble = next_one
 
     def ask(self, method: str, address: Address, headers: Headers = ()) -> Answer:
-        """One try, redirects followed: the status is any but a redirect's."""
+        """Send one request and follow redirects. Does not retry."""
         asked = address
         for _ in range(self._rules.max_redirects + 1):
             answer = self._ask(method, asked, headers)
@@ -87,7 +87,7 @@ class Client:
         )
 
     def close(self) -> None:
-        """Drop the kept connections; the client can be used again."""
+        """Close the kept connections. The client can be used afterwards."""
         for pool in list(self._pools.values()):
             pool.close()
 
@@ -111,7 +111,7 @@ class Client:
         pool = self._pool(address, proxy)
         while True:
             try:
-                self._network.asks_for(address)
+                self._network.set_address(address)
                 return pool.handle_request(request)
             except Stale:
                 continue
@@ -124,14 +124,14 @@ class Client:
                 raise Broken(f"what the server sends is no answer of HTTP/1.1: {error}") from error
 
     def _pool(self, address: Address, proxy: Proxy | None) -> httpcore.ConnectionPool:
-        """One for each scheme and proxy: https alone needs certificates, which may be unreadable."""
+        """One pool per scheme and proxy: only https needs certificates, which may be unreadable."""
         if os.getpid() != self._pid:
             self._begin()
         pool = self._pools.get((address.scheme, proxy))
         if pool is None:
             made = httpcore.ConnectionPool(
                 ssl_context=self._network.trust if address.scheme == "https" else None,
-                proxy=_as_httpcore_has_it(proxy) if proxy else None,
+                proxy=_httpcore_proxy(proxy) if proxy else None,
                 max_connections=None,
                 max_keepalive_connections=MAX_KEPT,
                 keepalive_expiry=MAX_IDLE_SECONDS,
@@ -142,14 +142,14 @@ class Client:
 
 
 def _request(method: str, address: Address, headers: Headers) -> httpcore.Request:
-    # In brackets, httpcore writes an IPv6 address into a proxy's CONNECT as it must be; `Network` knows the host.
+    # Brackets make httpcore write a correct CONNECT for an IPv6 address. The backend connects to `address` itself.
     host = f"[{address.host}]" if ":" in address.host else address.host
     port = None if address.port == PORTS[address.scheme] else address.port
     url = httpcore.URL(scheme=address.scheme, host=host, port=port, target=address.target)
     return httpcore.Request(method, url, headers=[("Host", address.authority), *SAME_ALWAYS, *headers])
 
 
-def _as_httpcore_has_it(proxy: Proxy) -> httpcore.Proxy:
+def _httpcore_proxy(proxy: Proxy) -> httpcore.Proxy:
     headers = [("Proxy-Authorization", proxy.authorization)] if proxy.authorization else []
     return httpcore.Proxy(httpcore.URL(scheme="http", host=proxy.host, port=proxy.port, target="/"), headers=headers)
 

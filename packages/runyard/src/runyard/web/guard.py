@@ -1,13 +1,13 @@
-"""Which addresses of the network may be connected to.
+"""Checks which IP addresses may be connected to (protection from SSRF).
 
-Names are resolved here and the very addresses that passed are connected to, so that a name cannot mean one address
-when it is checked and another when it is used. Link-local addresses and those of the clouds' metadata services are
-never connected to: they hand out the credentials of the machine. Everything else that is not public (loopback,
-private, unique-local, shared, multicast, unspecified, reserved) needs `NetworkRules.allow_private`.
+Host names are resolved here, and connections go to the checked IP addresses: so DNS cannot return another address
+between check and use. Link-local addresses and the metadata services of clouds are never allowed: they hand out the
+credentials of the machine. All other addresses that are not public (loopback, private, unique-local, shared, multicast,
+unspecified, reserved) need `NetworkRules.allow_private`.
 
-A proxy of `NetworkRules.variables` may be private, since whoever set the rules chose it: the operator, or the user of
-a laptop. What is asked of the proxy is checked as far as it can be: an address always, a name when it resolves here
-too. Beyond that the proxy decides.
+A proxy of `NetworkRules.variables` may be private: the operator, or the user of a laptop, chose it. Requests through a
+proxy are checked as far as possible: an IP address always, a name only if it resolves here. Beyond that the proxy
+decides.
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ from runyard.web.addresses import Address, parse_address
 from runyard.web.troubles import Broken
 
 Target = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
-"""What socket() and connect() take."""
+"""Family for socket() and address for connect()."""
 
 _METADATA = {
     ipaddress.ip_address(text)
@@ -31,55 +31,57 @@ _IPV4_COMPATIBLE = IPv6Network("::/96")
 
 
 def check_endpoint(url: str, rules: NetworkRules) -> None:
-    """For a client that resolves names itself: AccessDenied when any address of the host may not be connected to.
-    A name that does not resolve passes, for that client to report."""
+    """Check a URL for a client that resolves names itself. Raises AccessDenied if any address of the host is forbidden.
+
+    A name that does not resolve passes: that client reports it.
+    """
     address = parse_address(url)
     try:
         found = _resolve(address.host, address.port)
     except (Broken, Unreachable):
         return
-    for _, place in found:
-        reason = why_refused(str(place[0]), rules)
+    for _, sockaddr in found:
+        reason = why_refused(str(sockaddr[0]), rules)
         if reason:
             raise _refused(address, reason)
 
 
 def check_proxied(address: Address, rules: NetworkRules) -> None:
-    """AccessDenied when a proxy may not be asked for the address."""
+    """Raise AccessDenied if the address may not be requested through a proxy."""
     if rules.allow_private and not _is_numeric(address.host):
         return
     check_endpoint(f"{address.scheme}://{address.authority}", rules)
 
 
 def targets_of(address: Address, rules: NetworkRules) -> list[Target]:
-    """The addresses of the host that may be connected to, at least one; AccessDenied when there is none."""
+    """Resolve the host and return its allowed IP addresses. Raises AccessDenied if none is allowed."""
     reasons, targets = [], []
-    for family, place in _resolve(address.host, address.port):
-        reason = why_refused(str(place[0]), rules)
+    for family, sockaddr in _resolve(address.host, address.port):
+        reason = why_refused(str(sockaddr[0]), rules)
         if reason:
             reasons.append(reason)
         else:
-            targets.append((family, place))
+            targets.append((family, sockaddr))
     if not targets:
         raise _refused(address, reasons[0])
     return targets
 
 
 def proxy_targets(host: str, port: int) -> list[Target]:
-    """The addresses of a proxy, which may be private but not link-local."""
+    """Resolve a proxy. Its addresses may be private but not link-local."""
     trusted = NetworkRules(allow_private=True)
     return targets_of(Address("http", host, port, "/", ""), trusted)
 
 
 def why_refused(text: str, rules: NetworkRules) -> str:
-    """Why a numeric address may not be connected to; empty when it may."""
+    """Why an IP address is forbidden; empty if it is allowed."""
     address = ipaddress.ip_address(text)
-    meant = _meant(address)
-    if any(each.is_link_local for each in (address, meant)):
+    real = _embedded_ipv4(address)
+    if any(each.is_link_local for each in (address, real)):
         return f"{text} is a link-local address, which is never read"
-    if meant in _METADATA:
+    if real in _METADATA:
         return f"{text} is a cloud's metadata service, which is never read"
-    return "" if rules.allow_private or _is_public(meant) else f"{text} is not a public address"
+    return "" if rules.allow_private or _is_public(real) else f"{text} is not a public address"
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
@@ -87,8 +89,8 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
     return address.is_global and not (address.is_multicast or address.is_reserved or is_old_private)
 
 
-def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that an IPv6 one stands for, if it does."""
+def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """IPv4 address embedded in an IPv6 address (mapped, 6to4, Teredo, NAT64), else the address itself."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped or address.sixtofour:
@@ -112,11 +114,11 @@ def _resolve(host: str, port: int) -> list[Target]:
         ) from error
     except (OSError, UnicodeError) as error:
         raise Broken(f"the name {host!r} could not be looked up: {error}") from error
-    return [(family, place) for family, _, _, _, place in found if isinstance(place[0], str)]
+    return [(family, sockaddr) for family, _, _, _, sockaddr in found if isinstance(sockaddr[0], str)]
 
 
 def _is_numeric(host: str) -> bool:
-    """Also the decimal, octal, hexadecimal and short forms, as connect() would read them."""
+    """Whether the host is an IP address, also in the decimal, octal, hexadecimal and short forms of connect()."""
     if ":" in host:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Sockets for httpcore, as its network backend: the place where every connection is made, and checked; see guard.py."""
+"""Network backend of httpcore: makes every connection, to allowed addresses only, and watches its speed."""
 
 import contextlib
 import socket
@@ -22,20 +22,20 @@ from runyard.web.trust import trust_of
 
 MAX_HEAD_BYTES = 64 * 1024
 LEAST_BYTES_PER_SECOND = 1024
-"""A body that comes more slowly, over `silence_seconds`, is broken: drops of bytes would hold a thread forever."""
+"""Least speed of a body over `silence_seconds`. A slower one fails: it would hold a thread forever."""
 LEAST_SECONDS_AN_ADDRESS = 0.05
 
 
 class Stale(Broken):
-    """A kept connection was closed before any byte of an answer came: the request can simply be sent anew."""
+    """The server closed a kept connection before it sent any byte: the request can be sent again at once."""
 
 
 class Silent(Broken):
-    """The server said nothing, or too little, for too long."""
+    """The server sent nothing, or too little, for too long."""
 
 
 class Pace:
-    """Watches that a transfer brings at least LEAST_BYTES_PER_SECOND over each time of silence spent on waiting."""
+    """Checks that a transfer has at least LEAST_BYTES_PER_SECOND over every `silence_seconds` of waiting."""
 
     def __init__(self, silence_seconds: float) -> None:
         self._silence_seconds = silence_seconds
@@ -44,8 +44,8 @@ class Pace:
     def renew(self) -> None:
         self._seconds, self._bytes = 0.0, 0
 
-    def took(self, seconds: float, came: int) -> None:
-        """Silent when that was too slow."""
+    def count_read(self, seconds: float, came: int) -> None:
+        """Count a read. Raises ServerSilent if the transfer is too slow."""
         self._seconds += seconds
         self._bytes += came
         if self._seconds < self._silence_seconds:
@@ -56,8 +56,11 @@ class Pace:
 
 
 class Stream(NetworkStream):
-    """One connection. Every trouble is Broken, also one that httpcore's own streams would not see: a head without an
-    end, a body in drops, a secure connection that is cut. Time limits are the rules', not those of a call."""
+    """One connection. Every failure is a TransientError, also those that httpcore's own streams do not detect.
+
+    Those are an endless head, a body that trickles, and a TLS connection that is cut. Timeouts come from the rules, not
+    from the arguments.
+    """
 
     def __init__(self, connected: socket.socket, address: Address, network: "Network") -> None:
         self._socket, self._address, self._network = connected, address, network
@@ -66,10 +69,9 @@ class Stream(NetworkStream):
         self._head: list[bytes] = []
         self._is_in_head, self._is_used, self._head_ends_at = False, False, 0.0
         self.body_bytes, self.last_bytes = 0, b""
-        """Of what came since the head's end."""
+        """Bytes received after the head: their number, and the last piece."""
         self.acknowledges_at_once = False
-        """For several answers at a time: a server may hold back the end of one until what came before is
-        acknowledged, which may take 40 ms."""
+        """For pipelined responses (TCP_QUICKACK): a server may delay the end of one until the ACK, up to 40 ms."""
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         if not buffer:
@@ -88,14 +90,14 @@ class Stream(NetworkStream):
         began = time.monotonic()
         data = self._receive(max_bytes)
         if 0 < len(data) < max_bytes:
-            self._pace.took(time.monotonic() - began, len(data))
+            self._pace.count_read(time.monotonic() - began, len(data))
         self.body_bytes += len(data)
         self.last_bytes = data or self.last_bytes
         return data
 
     def end_head(self) -> None:
-        """The head of an answer was read: what comes now is body. Sets how many bytes of the body came with it.
-        Broken when the head was too long: its last piece may have come with its end."""
+        """Switch to the body after the head of a response. Sets `body_bytes` to what came together with the head.
+        Raises TransientError if the head was too long."""
         self._is_in_head, self._is_used = False, True
         self._pace.renew()
         came, self._head, end = b"".join(self._head), [], 0
@@ -118,7 +120,7 @@ class Stream(NetworkStream):
         name = (server_hostname or self._address.host).strip("[]")
         self._socket.settimeout(self._silence_seconds)
         try:
-            # Else a connection that is cut would look like the end of a body.
+            # suppress_ragged_eofs would make a cut connection look like the end of a body.
             secure = ssl_context.wrap_socket(self._socket, server_hostname=name, suppress_ragged_eofs=False)
         except ssl.SSLCertVerificationError as error:
             self.close()
@@ -132,8 +134,8 @@ class Stream(NetworkStream):
         return Stream(secure, self._address, self._network)
 
     def get_extra_info(self, info: str) -> Any:
-        """Nothing on whether a kept connection was closed: that would cost a call for each of them at each request,
-        and `Stale` says it when one is used."""
+        """Only ssl_object. Not whether a kept connection is readable: that would cost a system call for each one at
+        every request, and StaleConnection is raised when a closed one is used."""
         return self._socket if info == "ssl_object" and isinstance(self._socket, ssl.SSLSocket) else None
 
     def _read_head(self, max_bytes: int) -> bytes:
@@ -165,8 +167,10 @@ class Stream(NetworkStream):
 
 
 class Network(NetworkBackend):
-    """Makes connections, to allowed addresses alone. A connection is for the address that this thread asks for last:
-    httpcore names only the host to connect to, which is the proxy's where there is one."""
+    """Makes connections, to allowed addresses only.
+
+    httpcore passes only the host to connect to, which may be a proxy. So `set_address` is called before.
+    """
 
     def __init__(self, rules: NetworkRules) -> None:
         self.rules = rules
@@ -180,8 +184,8 @@ class Network(NetworkBackend):
     def proxy_of(self, address: Address) -> Proxy | None:
         return self._proxies.find(address)
 
-    def asks_for(self, address: Address) -> None:
-        """Connections that this thread makes are for the address."""
+    def set_address(self, address: Address) -> None:
+        """Set the address that the next connections of this thread are for."""
         self._thread.address = address
 
     def connect_tcp(
@@ -201,20 +205,20 @@ class Network(NetworkBackend):
         return Stream(connected, address, self)
 
     def connect(self, address: Address) -> Stream:
-        """A connection to the address's own host, without httpcore; with TLS where the address has it."""
-        self.asks_for(address)
+        """Connect to the host of the address without httpcore; with TLS for https."""
+        self.set_address(address)
         stream = self.connect_tcp(address.host, address.port)
         return stream.start_tls(self.trust) if address.scheme == "https" else stream
 
     def _connect(self, targets: list[Target]) -> socket.socket:
         deadline = time.monotonic() + self.rules.silence_seconds
         trouble = OSError()
-        for number, (family, place) in enumerate(targets):
+        for number, (family, sockaddr) in enumerate(targets):
             plain = socket.socket(family, socket.SOCK_STREAM)
             share = (deadline - time.monotonic()) / (len(targets) - number)
             plain.settimeout(max(share, LEAST_SECONDS_AN_ADDRESS))
             try:
-                plain.connect(place)
+                plain.connect(sockaddr)
                 plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 return plain
             except OSError as error:
@@ -228,7 +232,7 @@ def _too_long_head() -> Broken:
 
 
 def set_silence(plain: socket.socket, seconds: float) -> None:
-    """A time limit in the kernel: settimeout() would cost a poll() before every call."""
+    """Set the timeout in the kernel: settimeout() would cost a poll() before every call."""
     whole, part = divmod(max(seconds, 0.001), 1)
     limit = struct.pack("ll", int(whole), int(part * 1_000_000))
     plain.settimeout(None)

@@ -7,11 +7,11 @@ from runyard.web.refusals import encoded, refusal, source_changed
 from runyard.web.troubles import Broken
 
 MAX_SKIPPED_BYTES = 16 * 1024 * 1024
-"""What is read in vain, at most, from a server that sends the whole file when asked for a part."""
+"""Most bytes to skip if a server ignores Range and sends the whole file."""
 
 
 def stat_once(client: Client, path: str, address: Address) -> StoredFile:
-    """One try. A server that refuses HEAD, or does not say that it serves parts, is asked for the first byte."""
+    """Get size, etag and support of ranges. Does not retry. Where HEAD does not tell them, requests the first byte."""
     with client.ask("HEAD", address) as answer:
         head = answer.head
         if head.status in (404, 410):
@@ -34,7 +34,7 @@ def stat_once(client: Client, path: str, address: Address) -> StoredFile:
 
 
 def read_once(client: Client, address: Address, start: int, length: int, etag: str) -> memoryview:
-    """One try to read exactly that part of the version that `etag` names, or of any."""
+    """Read exactly that range, of the version `etag` if given. Does not retry."""
     with client.ask("GET", address, [("Range", f"bytes={start}-{start + length - 1}")]) as answer:
         head = answer.head
         if head.status == 416:
@@ -53,7 +53,7 @@ def read_once(client: Client, address: Address, start: int, length: int, etag: s
 
 
 def placed(head: Head, address: Address, start: int, length: int) -> tuple[int, int | None]:
-    """How many bytes come before the asked-for ones, and the size of the whole. Raises for an answer without them."""
+    """Check that a response holds the requested range. Returns how many bytes to skip, and the size of the file."""
     if head.status not in (200, 206):
         raise refusal(address, head)
     if encoding := head.foreign_encoding(address.path):

@@ -8,8 +8,8 @@ from runyard.web.network import Stream
 
 
 class Pool:
-    """Connections that wait for another request. A forked child begins with none: two processes that read from one
-    connection would each get a part of the other's answer."""
+    """Idle connections by origin. A forked child starts with none: two processes that read from one connection would
+    each get parts of the other's response."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -17,7 +17,7 @@ class Pool:
         self._kept: list[tuple[Hashable, Stream, float]] = []
 
     def take(self, origin: Hashable) -> Stream | None:
-        """The one used last: it is the least likely to have been closed by the server."""
+        """Take the most recently used connection: it is the least likely to be closed by the server."""
         if os.getpid() != self._pid:
             self.__init__()  # type: ignore[misc]
         with self._lock:

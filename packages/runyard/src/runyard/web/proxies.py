@@ -13,7 +13,7 @@ class Proxy:
     host: str
     port: int
     authorization: str
-    """Value of Proxy-Authorization; empty without a login."""
+    """Value of the header Proxy-Authorization; empty without a login."""
 
     @property
     def shown(self) -> str:
@@ -24,8 +24,10 @@ class Proxy:
 
 
 class Proxies:
-    """Chooses by the variables http_proxy, https_proxy, all_proxy and no_proxy; the lower-case spelling wins.
-    A proxy is spoken to in plain http, whatever its scheme says, as urllib does; socks is InvalidArgument."""
+    """Chooses a proxy by the variables http_proxy, https_proxy, all_proxy and no_proxy; lower-case names win.
+
+    The connection to a proxy is plain http, whatever its scheme says, as in urllib. Raises InvalidArgument for socks.
+    """
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         lower = {name.lower(): value for name, value in sorted(variables.items()) if value.strip()}

@@ -6,11 +6,11 @@ from runyard.web.addresses import Address
 from runyard.web.answers import Head
 from runyard.web.troubles import Broken
 
-_WORTH_ANOTHER_TRY = (408, 425, 429)
+_RETRIED_STATUSES = (408, 425, 429)
 
 
 def refusal(address: Address, head: Head) -> RunyardError | Broken:
-    """What a status says that is not the asked-for bytes: Broken when another try may help."""
+    """Error for an unexpected status: a TransientError if a retry may help."""
     status = head.status
     if status in (404, 410):
         return NotFound(f"There is nothing at {address.shown}: the server answers {status}.", hint="Check the address.")
@@ -19,7 +19,7 @@ def refusal(address: Address, head: Head) -> RunyardError | Broken:
             f"{address.shown} may not be read: the server answers {status}.",
             hint="Check that it is public, or that the signature in the address is valid still.",
         )
-    if status >= 500 or status in _WORTH_ANOTHER_TRY:
+    if status >= 500 or status in _RETRIED_STATUSES:
         return Broken(f"the server answers {status}", after_seconds=_retry_after(head))
     return DataFailed(f"{address.shown} could not be read: the server answers {status}.", hint="Check the address.")
 

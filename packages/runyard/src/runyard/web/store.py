@@ -14,9 +14,9 @@ from runyard.web.transfer import Transfer
 
 
 class WebStore:
-    """Reads web addresses: paths are whole addresses, or lie below `base`. Nothing can be written.
+    """Read-only datastore of http(s) addresses: a path is a URL, or relative to `base`.
 
-    Keeps connections, which threads share; a forked child makes its own.
+    Connections are kept and shared by threads; a forked child makes its own.
     """
 
     def __init__(self, rules: NetworkRules, base: str = "") -> None:
@@ -58,14 +58,14 @@ class WebStore:
         return self._client.patiently(address, lambda: read_once(self._client, address, start, length, etag))
 
     def read_many(self, files: Sequence[tuple[str, int, str]]) -> Iterator[tuple[int, memoryview]]:
-        wishes = []
+        requests = []
         for number, (path, size, etag) in enumerate(files):
             with suppress(InvalidArgument):
-                wishes.append(Wish(number, self._address(path), size, etag))
-        return self._pipeline.read([wish for wish in wishes if wish.size > 0])
+                requests.append(Wish(number, self._address(path), size, etag))
+        return self._pipeline.read([request for request in requests if request.size > 0])
 
     def fetch(self, file: StoredFile, target: Path, progress: Progress) -> StoredFile:
-        return Transfer(self._client, self._rules, self._address(file.path), file, progress).into(target)
+        return Transfer(self._client, self._rules, self._address(file.path), file, progress).download_to(target)
 
     def put(self, path: str, source: Path, *, overwrite: bool, progress: Progress) -> StoredFile:
         raise _read_only(self._address(path))
@@ -74,7 +74,7 @@ class WebStore:
         raise _read_only(self._address(path))
 
     def close(self) -> None:
-        """Drop the kept connections; the store can be used again."""
+        """Close the kept connections. The store can be used afterwards."""
         self._client.close()
         self._pipeline.close()
 

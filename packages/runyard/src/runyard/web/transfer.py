@@ -16,22 +16,22 @@ from runyard.web.refusals import encoded, refusal, source_changed, too_large
 from runyard.web.troubles import Broken, Patience
 
 RENEWING_BYTES = 1024 * 1024
-"""A try that brings so much is no failure, though it broke: the next trouble is given all the time again."""
+"""An attempt that moved so many bytes before it broke resets the retry limit."""
 
 
 class Transfer:
-    """Brings one whole file over one or more answers: a broken one is taken up where it broke, if the server can."""
+    """Download of one whole file. Resumes a broken transfer if the server supports ranges."""
 
     def __init__(
         self, client: Client, rules: NetworkRules, address: Address, wanted: StoredFile, progress: Progress
     ) -> None:
         self._client, self._rules, self._address, self._wanted = client, rules, address, wanted
-        self._progress, self._told = progress, 0
+        self._progress, self._reported = progress, 0
         self._got, self._version, self._validator = 0, "", ""
         self._size: int | None = None
 
-    def into(self, target: Path) -> StoredFile:
-        """`target` is whole or as it was."""
+    def download_to(self, target: Path) -> StoredFile:
+        """Write the file. After an error, `target` is as it was."""
         beside = target.with_name(f".{secrets.token_hex(8)}.partial")
         try:
             try:
@@ -73,10 +73,10 @@ class Transfer:
             return StoredFile(self._wanted.path, self._got, self._version, head.modified_at, self._wanted.is_ranged)
 
     def _begin(self, file: BinaryIO, answer: Answer) -> int | None:
-        """Find out whether the answer goes on or begins anew; returns the size that the whole will have, if told."""
+        """Find out whether the response resumes or restarts the file. Returns the size of the whole file, if known."""
         head, part = answer.head, answer.head.content_range
         is_encoded = bool(head.foreign_encoding(self._address.path))
-        if head.status == 206 and part and not is_encoded and self._goes_on(answer, part):
+        if head.status == 206 and part and not is_encoded and self._resumes(answer, part):
             return part.size
         if head.status in (206, 416) and self._got:
             self._restart(file)
@@ -89,7 +89,7 @@ class Transfer:
         self._check(size)
         return size
 
-    def _goes_on(self, answer: Answer, part: ContentRange) -> bool:
+    def _resumes(self, answer: Answer, part: ContentRange) -> bool:
         is_rest = 0 < self._got == part.start and part.end == part.size
         return is_rest and answer.head.version(part.size) == self._version
 
@@ -107,7 +107,7 @@ class Transfer:
             raise source_changed(self._address)
         raise Broken(f"the transfer ended after {self._got} of {self._size} bytes")
 
-    def _most_untold(self) -> int:
+    def _most_without_length(self) -> int:
         return min(self._rules.max_untold_bytes, self._rules.max_file_bytes)
 
     def _restart(self, file: BinaryIO) -> None:
@@ -127,11 +127,11 @@ class Transfer:
         got = self._got + len(piece)
         if self._size is not None and got > self._size:
             raise source_changed(self._address)
-        limit = self._rules.max_file_bytes if self._size is not None else self._most_untold()
+        limit = self._rules.max_file_bytes if self._size is not None else self._most_without_length()
         if got > limit:
             raise too_large(self._address, limit)
         file.write(piece)
         self._got += len(piece)
-        if self._got > self._told:
-            self._progress(self._got - self._told)
-            self._told = self._got
+        if self._got > self._reported:
+            self._progress(self._got - self._reported)
+            self._reported = self._got

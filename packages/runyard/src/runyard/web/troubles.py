@@ -9,27 +9,27 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 
 class Broken(Exception):
-    """A try failed in a way that another may not."""
+    """An attempt failed; a retry may succeed."""
 
     def __init__(self, why: str, *, after_seconds: float = 0.0) -> None:
         super().__init__(why)
         self.after_seconds = after_seconds
-        """How long the server asked to be left alone."""
+        """Retry-After of the server."""
 
 
 class Patience:
-    """How long one piece of work is tried again: `retry_seconds` after its first trouble, with growing pauses."""
+    """Pauses between retries: growing, until `retry_seconds` after the first failure."""
 
     def __init__(self, shown: str, rules: NetworkRules) -> None:
         self._shown, self._rules = shown, rules
         self.renew()
 
     def renew(self) -> None:
-        """The work went on: later troubles are new ones."""
+        """Start over after progress: the next failure counts as the first."""
         self._ends_at, self._pause = 0.0, FIRST_PAUSE_SECONDS
 
     def wait(self, trouble: Broken) -> None:
-        """Pause before the next try; Unreachable when there has been enough of them."""
+        """Sleep before the next attempt. Raises Unreachable when the time is over."""
         now = time.monotonic()
         if not self._ends_at:
             self._ends_at = now + self._rules.retry_seconds

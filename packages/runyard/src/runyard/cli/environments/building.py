@@ -1,4 +1,4 @@
-"""`runyard environments build`: an environment made before a run needs it, with its log and the cause of a failure."""
+"""`runyard environments build`: build an environment before a run needs it."""
 
 import sys
 from codecs import getincrementaldecoder
@@ -12,6 +12,7 @@ import typer
 from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_json
+from runyard.cli.v1 import opened_workspace
 from runyard.cli.wording import seconds_in_words
 
 ENDED = ("Succeeded", "Failed")
@@ -61,7 +62,7 @@ def build(
 
 @dataclass(frozen=True)
 class _Choice:
-    """What the command line says is to be built."""
+    """What to build, from the command line."""
 
     name: str | None
     conda_file: Path | None
@@ -70,8 +71,7 @@ class _Choice:
     dockerfile: Path | None
 
     def to_wire(self, workspace: str | None) -> dict[str, Any]:
-        """The environment as the SDK would send it, checked as the SDK checks it."""
-        from runyard.cli.v1 import opened_workspace
+        """Request body, made and checked by the SDK. Raises Refusal."""
         from runyard_sdk.submitter import submitter_facts
 
         self._check()
@@ -110,7 +110,7 @@ class _Choice:
 
 
 def _follow(service: Service, builds: str, record: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
-    """The record once it has ended; unless `quiet`, its log has been printed to stderr by then."""
+    """Wait until the build has ended and return its record. Prints its log to stderr unless `quiet`."""
     address, offset = f"{builds}/{quoted(record['id'])}", 0
     words = getincrementaldecoder("utf-8")("replace")
     while True:

@@ -1,4 +1,4 @@
-"""Environments on the command line: those built on this machine, and what workspaces build them from."""
+"""`runyard environments`: environments built on this machine, and package sources of workspaces."""
 
 from dataclasses import asdict
 from datetime import timedelta
@@ -91,7 +91,7 @@ def prune(
 
 
 def _built() -> "list[CachedEnvironment]":
-    """Those of this machine, the last used first."""
+    """Environments built on this machine, the last used first."""
     from runyard.environments.cache import list_built
 
     return list(reversed(list_built(environments_root(home()))))
@@ -148,7 +148,7 @@ def _lock_of(key: str) -> str:
 
 
 def _head_of(lock: str) -> dict[str, str]:
-    """What the lock's first lines say of the machine it was made for."""
+    """Platform and base that the head of the lock names."""
     from runyard.environments.lockfile import Lock
 
     parsed = Lock.parse(lock)

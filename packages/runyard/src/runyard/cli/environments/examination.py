@@ -1,5 +1,3 @@
-"""What this machine offers to environments that want an image or conda, and what happens where it has neither."""
-
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +14,7 @@ APPLIES = {
 
 
 def examine_environments(home: Path) -> list[Finding]:
+    """Findings for environments: container engine and conda."""
     return [_engine(home), _conda()]
 
 
@@ -33,18 +32,18 @@ def _engine(home: Path) -> Finding:
 
 
 def _what_applies(home: Path) -> str:
-    """What runs in images do without an engine, by workspace where the service is there to be asked."""
+    """What runs in images do without an engine; by workspace where the service runs."""
     by_setting: dict[str, list[str]] = {}
     for workspace, setting in _settings(home).items():
         by_setting.setdefault(setting, []).append(f"'{workspace}'")
     if not by_setting:
         return f"Runs in images {APPLIES[REFUSE]}."
-    told = [f"in {', '.join(sorted(names))} they {APPLIES[setting]}" for setting, names in sorted(by_setting.items())]
-    return f"Runs in images have no engine: {'; '.join(told)}."
+    parts = [f"in {', '.join(sorted(names))} they {APPLIES[setting]}" for setting, names in sorted(by_setting.items())]
+    return f"Runs in images have no engine: {'; '.join(parts)}."
 
 
 def _settings(home: Path) -> Mapping[str, str]:
-    """The setting of each workspace of the service that runs here; none is started to be asked."""
+    """Setting of each workspace; empty where no service runs, because none is started for this."""
     from runyard.lifecycle import service_status
 
     if service_status(home) is None:

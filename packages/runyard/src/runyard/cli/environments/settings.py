@@ -1,4 +1,4 @@
-"""`runyard environments settings`: where the packages and images of a workspace come from."""
+"""`runyard environments settings`: package sources of a workspace."""
 
 import os
 import re
@@ -56,7 +56,7 @@ def settings(
 
 
 def _read(changes: list[str]) -> dict[str, Any]:
-    """The body of the request: entries of one list are gathered, each other setting is given once."""
+    """Request body from NAME=VALUE words. Only list settings may be given several times. Raises Refusal."""
     wanted: dict[str, Any] = {}
     for text in changes:
         name, equals, value = text.partition("=")
@@ -84,7 +84,7 @@ def _known(name: str) -> str:
 
 
 def _filled(name: str, value: str) -> str:
-    """With the variables of the shell that it names."""
+    """Replace ${NAME} by variables of the shell. Raises Refusal for one that is not set."""
     missing = [found for found in VARIABLE.findall(value) if found not in os.environ]
     if missing:
         raise Refusal(

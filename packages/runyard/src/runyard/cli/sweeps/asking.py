@@ -12,14 +12,14 @@ SweepArgument = Annotated[
 
 
 class Sweep:
-    """What the service knows of one sweep; each call asks it once, however many children there are."""
+    """One sweep of the service. Each method is one request, however many children there are."""
 
     def __init__(self, service: Service, sweep_id: str) -> None:
         self._service, self.id = service, sweep_id
         self._address = f"/runs/{quoted(sweep_id)}"
 
     def record(self) -> dict[str, Any]:
-        """The run that it is. A run that is none is refused, with what to show instead."""
+        """Record of the sweep's run. Raises Refusal where it does not exist or is no sweep."""
         try:
             run = self._service.get(self._address)
         except NotFound:
@@ -28,7 +28,7 @@ class Sweep:
         return self._checked(run)
 
     def record_after(self, version: int, seconds: float) -> dict[str, Any]:
-        """The record, once its version is above this, or after so many seconds."""
+        """Long poll: the record, once its version is above this or after so many seconds."""
         found: dict[str, Any] = self._service.get(f"{self._address}/wait", version=version, timeout=seconds)
         return found
 
@@ -41,7 +41,7 @@ class Sweep:
         return found
 
     def trials(self) -> list[dict[str, Any]]:
-        """All of them, the best first, as they are on the wire."""
+        """All trials as on the wire, the best first."""
         found: list[dict[str, Any]] = self._service.get(f"{self._address}/trials")["trials"]
         return found
 

@@ -1,4 +1,4 @@
-"""Sweeps on the command line: which there are, how far one is, its children as a table for other programs."""
+"""`runyard sweeps`: list, show and follow sweeps."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""`runyard sweeps export`: every child of a sweep in one table, for spreadsheets and programs."""
+"""`runyard sweeps export`: all children of a sweep as CSV or JSON."""
 
 import contextlib
 import csv
@@ -66,14 +66,14 @@ def export(
 
 
 def rows_of(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A flat row for each trial. A value that is named as a column of ours gets `value_` before its name."""
+    """One flat row per trial. A value with the name of a column gets the prefix `value_`."""
     return [{**_own(trial), **_renamed(values_of(trial))} for trial in trials]
 
 
 def _own(trial: dict[str, Any]) -> dict[str, Any]:
     stop = trial["stop"] or {}
-    told = [trial[name] for name in COLUMNS[:5]]
-    return dict(zip(COLUMNS, [*told, stop.get("policy"), stop.get("interval"), stop.get("text")], strict=True))
+    own = [trial[name] for name in COLUMNS[:5]]
+    return dict(zip(COLUMNS, [*own, stop.get("policy"), stop.get("interval"), stop.get("text")], strict=True))
 
 
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _cell(value: Any) -> Any:
 
 
 def _write(target: Path, text: str) -> None:
-    """Beside it first, then renamed: a full disk leaves what was there."""
+    """Replace the file atomically: a full disk leaves the old one. Raises Refusal."""
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         beside.write_text(text, encoding="utf-8")

@@ -1,5 +1,3 @@
-"""`runyard sweeps show -f`: a sweep as it comes along."""
-
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +14,11 @@ Printer = Callable[[dict[str, Any], dict[str, Any]], None]
 
 
 def follow(sweep: Sweep, top: int, output: Format, print_sweep: Printer) -> dict[str, Any]:
-    """Show it until it has ended, and give its record then. One look is one request, however many children it has."""
-    run, told = sweep.record(), ""
+    """Show the sweep until it has ended; return its last record. Each poll is one request, however many children."""
+    run, shown = sweep.record(), ""
     while True:
         view = sweep.view(top)
-        told = _show(run, view, told, output, print_sweep)
+        shown = _show(run, view, shown, output, print_sweep)
         if RunStatus(run["status"]).is_terminal:
             if output is Format.TEXT and not sys.stdout.isatty():
                 print_sweep(run, view)
@@ -28,14 +26,14 @@ def follow(sweep: Sweep, top: int, output: Format, print_sweep: Printer) -> dict
         run = sweep.record_after(run["version"], SECONDS_BETWEEN_LOOKS)
 
 
-def _show(run: dict[str, Any], view: dict[str, Any], told: str, output: Format, print_sweep: Printer) -> str:
-    """What was told; in a pipe, and as JSON, nothing is told twice."""
+def _show(run: dict[str, Any], view: dict[str, Any], shown: str, output: Format, print_sweep: Printer) -> str:
+    """Print the state and return its summary. In a pipe and as JSON, only changes are printed."""
     line = ", ".join(filter(None, [run["status"], counts_in_words(view["counts"]), best_in_words(view, run["id"])]))
     if output is Format.TEXT and sys.stdout.isatty():
         sys.stdout.write(_CLEARED)
         print_sweep(run, view)
-    elif line != told and output is Format.JSON:
+    elif line != shown and output is Format.JSON:
         print_json_line({"run": run, **view})
-    elif line != told:
+    elif line != shown:
         print(line, flush=True)
     return line

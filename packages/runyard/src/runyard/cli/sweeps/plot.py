@@ -1,4 +1,4 @@
-"""A sweep in a few lines of text: each trial's best, and the best of all so far."""
+"""Text plot of a sweep: the best value of each trial, and the best so far."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ PLAIN = Marks(".", "=", "|")
 
 
 def drawn(progress: Mapping[str, Any], *, width: int, encoding: str | None) -> list[str]:
-    """The lines of the drawing, of `progress` as on the wire; none where there are not two trials to compare."""
+    """Lines of the plot, from `progress` as on the wire; empty for fewer than two trials."""
     columns, ends = progress["columns"], progress["range"]
     if ends is None or len(columns) < 2:
         return []
@@ -29,12 +29,12 @@ def drawn(progress: Mapping[str, Any], *, width: int, encoding: str | None) -> l
     shown = _merged(columns, max(2, min(MOST_WIDTH, width - len(labels[0]) - 3)))
     marks = _marks(encoding)
     canvas = [[" "] * len(shown) for _ in range(HEIGHT)]
-    for place, column in enumerate(shown):
+    for x, column in enumerate(shown):
         if column["low"] is not None:
             for row in range(_row(column["high"], low, high), _row(column["low"], low, high) + 1):
-                canvas[row][place] = marks.trial
+                canvas[row][x] = marks.trial
         if column["best"] is not None:
-            canvas[_row(column["best"], low, high)][place] = marks.best
+            canvas[_row(column["best"], low, high)][x] = marks.best
     lines = [f"{label} {marks.side}{''.join(row)}".rstrip() for label, row in zip(labels, canvas, strict=True)]
     legend = f"{marks.trial} trials {columns[0]['first']} to {columns[-1]['last']}   {marks.best} best so far"
     return [*lines, f"{' ' * len(labels[0])}  {legend}"]
@@ -49,14 +49,14 @@ def _marks(encoding: str | None) -> Marks:
 
 
 def _labels(low: float, high: float) -> list[str]:
-    """A number beside the first and the last row."""
+    """Labels of the rows: a number beside the first and the last."""
     numbers = [f"{high:.5g}", *[""] * (HEIGHT - 2), f"{low:.5g}"]
     width = max(map(len, numbers))
     return [number.rjust(width) for number in numbers]
 
 
 def _merged(columns: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
-    """As many columns as there is room for; of several that share one, all that they reach."""
+    """Merge columns until they fit; a merged one spans all values of its parts."""
     size = -(-len(columns) // most)
     return [_joined(columns[start : start + size]) for start in range(0, len(columns), size)]
 
@@ -68,5 +68,5 @@ def _joined(several: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _row(value: float, low: float, high: float) -> int:
-    """0 is the upmost. What lies outside of the range is put at its edge."""
+    """Row of a value; 0 is the top. Values outside the range go to its edge."""
     return round((1 - share_of(value, low, high)) * (HEIGHT - 1))

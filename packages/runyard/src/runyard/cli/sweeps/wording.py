@@ -1,4 +1,4 @@
-"""What a sweep asks for and how far it is, in words."""
+"""Definition and progress of a sweep as text."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ def metric_in_words(sweep: Mapping[str, Any]) -> str:
 
 
 def sampling_in_words(sweep: Mapping[str, Any], seed: int | None) -> str:
-    """A grid draws nothing, so it has no seed."""
+    """Name and properties of the sampling. A grid has no seed."""
     name, properties = sweep["sampling"]["name"], sweep["sampling"].get("properties") or {}
     known = {**properties, "seed": None if name == "GRID" else seed}
     return _with_properties(name, {key: value for key, value in known.items() if value is not None})
@@ -36,7 +36,7 @@ def policy_in_words(sweep: Mapping[str, Any]) -> str:
 
 
 def expression_in_words(expression: Any) -> str:
-    """`["choice", [[1, 2]]]` as choice(1, 2)."""
+    """`["choice", [[1, 2]]]` becomes choice(1, 2)."""
     kind, arguments = expression
     if kind == "choice" and len(arguments) == 1 and isinstance(arguments[0], list):
         arguments = arguments[0]
@@ -57,7 +57,7 @@ def counts_in_words(counts: Mapping[str, int]) -> str:
 
 
 def done_of_all(run: Mapping[str, Any], view: Mapping[str, Any]) -> str:
-    """Children that have ended, of all that there are or, while the sweep goes on, may be."""
+    """Number of ended children, of all that exist or, while the sweep runs, may exist."""
     counts = view["counts"]
     done = counts["completed"] + counts["failed"] + counts["canceled"]
     has_ended = RunStatus(run["status"]).is_terminal
@@ -65,7 +65,7 @@ def done_of_all(run: Mapping[str, Any], view: Mapping[str, Any]) -> str:
 
 
 def best_in_words(view: Mapping[str, Any], sweep_id: str) -> str:
-    """The number, whose it is, and the values that made it; what the children logged instead where none logged it."""
+    """Best value, its child and hyperparameters; where no child logged the metric, what they logged instead."""
     best = view["best"]
     if best is not None and best["best_primary_metric"] is not None:
         values = ", ".join(f"{name} = {shortened(cell_in_words(value))}" for name, value in values_of(best).items())
@@ -84,13 +84,13 @@ def values_of(trial: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def child_name(trial: Mapping[str, Any], sweep_id: str) -> str:
-    """Its number; of a child of an earlier sweep, the whole id."""
+    """Number of the child; the whole run id for a child of an earlier sweep."""
     run_id = str(trial["run_id"])
     return str(trial["number"]) if run_id.rpartition("_")[0] == sweep_id else run_id
 
 
 def time_left(run: Mapping[str, Any], view: Mapping[str, Any]) -> str:
-    """Until its children are ended; empty for a sweep that has ended itself."""
+    """Time until the sweep's limit ends its children; empty for an ended sweep."""
     end = moment(view.get("ends_at"))
     if end is None or RunStatus(run["status"]).is_terminal:
         return ""
@@ -98,7 +98,7 @@ def time_left(run: Mapping[str, Any], view: Mapping[str, Any]) -> str:
 
 
 def cell_in_words(value: Any) -> str:
-    """A sampled value: lists and objects as JSON, texts as they are."""
+    """A sampled value: lists and objects as JSON, text as it is."""
     if isinstance(value, list | dict):
         return dumps(value, ensure_ascii=False)
     return value_in_words(value)

@@ -1,4 +1,4 @@
-"""`runyard services test`: one request, with its answer and how long that took."""
+"""`runyard services test`: send one request, made from the schema if need be, and print the response."""
 
 import json
 import sys
@@ -63,8 +63,8 @@ def ask_once(
 
 
 def post(uri: str, body: bytes, credential: str, certificate: str = "") -> Asked:
-    """One POST on a connection that stands already, so that the time is that of the answer alone. A certificate that
-    the web service was deployed with is believed for itself."""
+    """Send one POST. The connection is opened first, so that the time is that of the response alone. Trusts the
+    certificate that the web service was deployed with. Raises Refusal."""
     from http.client import HTTPException
     from urllib.parse import urlsplit
 
@@ -96,7 +96,7 @@ def _trusting(uri: str, certificate: str) -> "HTTPConnection":
 
     trust = ssl.create_default_context(cadata=certificate)
     trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    trust.check_hostname = False  # it is made for ssl_cname, and asked here by the name of this machine
+    trust.check_hostname = False  # made for ssl_cname, but called by the name of this machine
     address = urlsplit(uri)
     return HTTPSConnection(address.hostname or "", address.port, timeout=TIMEOUT_SECONDS, context=trust)
 

@@ -1,4 +1,4 @@
-"""`runyard deploy`: from a registered model to a web service that answers."""
+"""`runyard deploy`: deploy a registered model and show the progress of the deployment."""
 
 import re
 from enum import StrEnum
@@ -10,6 +10,7 @@ import typer
 from runyard.cli.connection import Service, ServiceError, WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption
+from runyard.cli.v1 import opened_workspace
 from runyard.cli.web_services.deployment_progress import show_deployment
 from runyard.cli.web_services.web_service import WebService
 from runyard.model.web_services import ServiceType
@@ -18,7 +19,7 @@ LONGEST_NAME = 32
 
 
 class TypeWord(StrEnum):
-    """Types as one writes them in a shell."""
+    """Service types as options of the command."""
 
     ACI = "aci"
     AKS = "aks"
@@ -103,7 +104,7 @@ def deploy(
 
 
 def made_name(model: str) -> str:
-    """The model's name as a web service may have it."""
+    """Name of a web service, derived from the model's name."""
     plain = re.sub(r"[^a-z0-9]+", "-", model.partition(":")[0].lower()).strip("-")
     if not plain[:1].isalpha():
         plain = f"model-{plain}".rstrip("-")
@@ -111,6 +112,7 @@ def made_name(model: str) -> str:
 
 
 def versioned(service: Service, root: str, model: str) -> str:
+    """NAME:VERSION of a model; the newest version where none is given. Raises Refusal."""
     name, colon, version = model.partition(":")
     if colon and not version.isdecimal():
         raise Refusal(f"{model!r} has no version behind its colon.", hint="Write NAME:3.", exit_code=Exit.USAGE)
@@ -121,10 +123,9 @@ def versioned(service: Service, root: str, model: str) -> str:
 def inference_of(
     workspace: str | None, entry_script: str, source: Path | None, conda_file: Path | None, environment: str | None
 ) -> Any:
-    """The script as the SDK would send it, checked as the SDK checks it."""
+    """Scoring script as a request body, made and checked by the SDK."""
     from azureml.core import Environment
     from azureml.core.model import InferenceConfig
-    from runyard.cli.v1 import opened_workspace
 
     with opened_workspace(workspace) as opened:
         wanted = None

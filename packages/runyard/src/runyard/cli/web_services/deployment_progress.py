@@ -1,5 +1,3 @@
-"""A deployment as it goes on, and how it ended, in words."""
-
 import shlex
 import sys
 from collections.abc import Iterator
@@ -20,12 +18,12 @@ STEPS = {
 
 
 def show_deployment(service: WebService, record: Record, output: Format, *, waits: bool) -> None:
-    """Print what becomes of it. Ends the command with exit code 1 where it failed."""
+    """Print the progress and result of a deployment. Exits with code 1 where it failed."""
     began = monotonic()
     if waits:
-        with _progress(quiet=output is Format.JSON) as tell:
+        with _progress(quiet=output is Format.JSON) as show_step:
             for seen in service.deployment(record):
-                tell(seen["step"])
+                show_step(seen["step"])
                 record = seen
     if output is Format.JSON:
         print_json(record)
@@ -50,7 +48,7 @@ def print_how_to_ask(record: Record) -> None:
 
 
 def curl_line(record: Record) -> str:
-    """What to paste into a shell. The key comes from a command: it stays out of the shell's history."""
+    """A curl command to paste. A subcommand prints the key, so that it stays out of the shell's history."""
     from json import dumps
 
     from runyard.cli.web_services.sample_input import sample_from
@@ -61,13 +59,13 @@ def curl_line(record: Record) -> str:
         f'-H "Authorization: Bearer $(runyard services keys {record["name"]} --bare)" ' if _asks_for_key(record) else ""
     )
     header = "-H 'Content-Type: application/json'"
-    # A certificate of its own is made for another name than that of this machine, and often issued by nobody.
+    # The service's certificate is for another host name, and often self-signed.
     trust = "--insecure " if record["config"].get("ssl_enabled") else ""
     return f"curl {trust}{shlex.quote(record['scoring_uri'])} {key}{header} -d {shlex.quote(body)}"
 
 
 def print_failure(record: Record) -> None:
-    """The cause last, as every error of this program: what led to it stands above."""
+    """Print logs and traceback, then the cause as the last line."""
     error = record["error"] or {}
     logs, traceback = ((error.get(part) or "").strip("\n") for part in ("logs", "traceback"))
     for text in (logs, "" if traceback in logs else traceback):
@@ -86,19 +84,19 @@ def _asks_for_key(record: Record) -> bool:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator["_Tell"]:
-    tell = _Tell(quiet=quiet)
+    printer = _Tell(quiet=quiet)
     if quiet or not sys.stderr.isatty():
-        yield tell
+        yield printer
         return
     from rich.console import Console
 
     with Console(stderr=True).status("") as shown:
-        tell.spinner = lambda words: shown.update(words)
-        yield tell
+        printer.spinner = lambda words: shown.update(words)
+        yield printer
 
 
 class _Tell:
-    """A line for each step as it begins; in a terminal the present one turns until the next."""
+    """Prints each step as it begins; in a terminal as a spinner."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet, self._step = quiet, ""

@@ -1,4 +1,4 @@
-"""`runyard models profile`: what a model needs to answer, measured."""
+"""`runyard models profile`: measure latency, CPU and memory of a model."""
 
 import json
 from pathlib import Path
@@ -101,5 +101,5 @@ def _print_results(record: dict[str, Any]) -> None:
     print_fields({"profile": record["name"], "model": " ".join(record["models"]), **asked, **speed, **used, **wise})
     print_heading("latency")
     latency = found["latency_ms"]
-    rows = [[said, f"{latency[name]:.2f}"] for name, said in LATENCIES.items() if name in latency]
+    rows = [[label, f"{latency[name]:.2f}"] for name, label in LATENCIES.items() if name in latency]
     print_table(["of requests", "milliseconds"], rows, nothing="")

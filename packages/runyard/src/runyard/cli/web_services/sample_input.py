@@ -1,5 +1,3 @@
-"""A body to try a web service with, made from what is known of its input."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +6,7 @@ MOST_ITEMS = 1000
 
 
 def sample_from(schema: Mapping[str, Any]) -> Any:
-    """The sample that came with the schema, else one that fits it; None where nothing is known of the input."""
+    """Sample of the schema, else a value that fits it; None without a schema."""
     for known in ("sample_input", "sample"):
         if schema.get(known) is not None:
             return schema[known]
@@ -17,7 +15,7 @@ def sample_from(schema: Mapping[str, Any]) -> Any:
 
 
 def value_of(schema: Mapping[str, Any]) -> Any:
-    """The plainest value that a JSON schema lets pass."""
+    """A minimal value that a JSON schema accepts."""
     for given in ("example", "default", "const"):
         if given in schema:
             return schema[given]

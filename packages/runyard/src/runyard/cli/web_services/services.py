@@ -1,4 +1,4 @@
-"""Web services on the command line."""
+"""`runyard services`: list, show, log and delete web services."""
 
 import sys
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""One web service of a workspace, as the commands about them speak to it."""
+"""Client for one web service of a workspace."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ LONGEST_WAIT_SECONDS = 30
 
 
 class WebService:
-    """Raises ServiceError, of code not_found, for one that is not there."""
+    """Calls the routes of one web service. Methods raise ServiceError with code not_found where it does not exist."""
 
     def __init__(self, service: Service, workspace: str | None, name: str) -> None:
         self.name, self._service = name, service
@@ -38,21 +38,21 @@ class WebService:
         return str(self._service.post(f"{self.address}/token")["access_token"])
 
     def lineages(self, record: Record) -> list[Record]:
-        """Of its models, in their order."""
+        """Lineage of each of its models, in their order."""
         return [model_lineage(self._service, self.root, *model.rsplit(":", 1)) for model in record["models"]]
 
     def delete(self) -> None:
         self._service.delete(self.address)
 
     def deployment(self, record: Record) -> Iterator[Record]:
-        """The record each time that it changed, until its deployment has ended; that last one too."""
+        """Yield the record now and after each change, until its deployment has ended."""
         yield record
         while not has_ended(record):
             record = self._get("/wait", version=record["version"], timeout=LONGEST_WAIT_SECONDS)
             yield record
 
     def log(self, **where: Any) -> tuple[bytes, int]:
-        """A piece of the log, by `lines` from its end or from an `offset` on, and the offset behind it."""
+        """Piece of the log (the last `lines`, or from `offset` on) and the offset behind it."""
         return self._service.read_piece(f"{self.address}/logs", **where)
 
     def _get(self, below: str, **query: Any) -> Record:
@@ -65,7 +65,7 @@ def open_web_service(name: str, workspace: str | None) -> WebService:
 
 
 def model_lineage(service: Service, root: str, name: str, version: str | int) -> Record:
-    """Where one version of a model came from, and where it is deployed."""
+    """Origin and deployments of one version of a model."""
     lineage: Record = service.get(f"{root}/models/{quoted(name)}/lineage", version=version)
     return lineage
 
@@ -75,5 +75,5 @@ def has_ended(record: Record) -> bool:
 
 
 def has_failed(record: Record) -> bool:
-    """Whether the newest deployment of it did; an older one may answer still."""
+    """Whether its newest deployment failed; an older one may still answer."""
     return bool(record["failed_revision"] == record["wanted_revision"])

@@ -12,9 +12,9 @@ from runyard.ports.engine import Capabilities, Observed, Ticket, ticket_for
 
 
 class LocalEngine:
-    """Runs on this machine: nodes are slots of it, and a warm agent forks a supervisor for each part of an attempt.
+    """Runs on this machine: its nodes are slots, and a warm agent forks a supervisor for each node task.
 
-    Supervisors and the agent outlive the process that holds this object.
+    Agent and supervisors outlive the service.
     """
 
     def __init__(self, home: Path, *, max_nodes: int = 64) -> None:
@@ -24,12 +24,12 @@ class LocalEngine:
         self.capabilities = Capabilities(max_nodes, tuple(gpu.index for gpu in self.gpus))
 
     def warm(self) -> None:
-        """Have an agent of this version running, so that the first run need not wait for one."""
+        """Start an agent of this version, so that the first run need not wait for it."""
         self._agent.ask({"op": "status"})
 
     def submit(self, plan: LaunchPlan) -> Ticket:
         ticket = ticket_for(plan.attempt_id, len(plan.nodes))
-        # All plans first: from the first supervisor on, whoever asks sees every part.
+        # All plans first: once a supervisor runs, `observe` must see every task.
         for node, part in enumerate(ticket.parts()):
             self._nodes.lay_out(part, plan_to_json(replace(plan, node=node)))
         for part in ticket.parts():

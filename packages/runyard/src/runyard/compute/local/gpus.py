@@ -9,7 +9,7 @@ _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 
 def find_gpus() -> tuple[Gpu, ...]:
-    """The NVIDIA GPUs of this machine. Without a driver no program is started."""
+    """NVIDIA GPUs of this machine, by nvidia-smi. Without a driver nothing is started."""
     program = shutil.which("nvidia-smi")
     if not _DRIVER.is_dir() or program is None:
         return ()

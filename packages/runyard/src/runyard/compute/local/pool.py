@@ -14,7 +14,7 @@ _SLOTS_OF_A_NET = 250
 
 
 class LocalPool:
-    """Slots of this machine that come when they are wanted and go when they have idled."""
+    """Slots of this machine as nodes: made on demand, removed after an idle time."""
 
     def __init__(self, nodes: NodeStore, clock: Clock) -> None:
         self._nodes, self._clock = nodes, clock
@@ -47,7 +47,7 @@ class LocalPool:
             self._resize(cluster, living)
 
     def gpus_promised(self, cluster: Asset) -> int | None:
-        return None  # those of the machine are shared out among its runs
+        return None  # runs share the GPUs of the machine
 
     def list(self, cluster: Asset) -> Sequence[Node]:
         return sorted(self._nodes.list(cluster.workspace, cluster.name), key=slot_of)
@@ -77,12 +77,12 @@ class LocalPool:
 
 
 def slot_of(node: Node) -> int:
-    """Its number within the cluster, from 0; node names end in it."""
+    """Number of a node within its cluster, from 0; node names end in it."""
     return int(node.name.rpartition("-")[2])
 
 
 def nodes_of_its_own(run: RunRecord, now: datetime) -> tuple[Node, ...]:
-    """The slots of a run that has no cluster: nobody shares them, so nobody keeps account of them."""
+    """Nodes of a run without a cluster. They are not shared, so they are not stored."""
     return tuple(
         replace(_node(run.id, run.target, slot, now), workspace=run.workspace, state=NodeState.RUNNING, run_id=run.id)
         for slot in range(run.definition.node_count)
@@ -90,7 +90,7 @@ def nodes_of_its_own(run: RunRecord, now: datetime) -> tuple[Node, ...]:
 
 
 def _node(workspace: str, cluster: str, slot: int, now: datetime) -> Node:
-    # Every loopback address is this machine; clusters get different ones so that their ports do not meet.
+    # Every loopback address is this machine; clusters get different ones, so that their ports do not collide.
     net = zlib.crc32(f"{workspace}/{cluster}".encode()) % 250 + 1
     address = f"127.{slot // _SLOTS_OF_A_NET}.{net}.{slot % _SLOTS_OF_A_NET + 2}"
     return Node(workspace, cluster, f"{cluster}-{slot}", address, NodeState.IDLE, now)

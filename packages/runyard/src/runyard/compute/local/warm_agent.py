@@ -18,24 +18,24 @@ from runyard.node.version import node_version
 
 _START_SECONDS = 20.0
 _ANSWER_SECONDS, _ANSWER_OF_SILENT_SECONDS = 5.0, 0.5
-_LOOK_AGAIN_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 _OF_OTHERS = WORKER_VARIABLES | {"RUNYARD_ATTEMPT", PART_VARIABLE}
 
 
 class WarmAgent:
-    """The agent of a home folder, started when it is asked something and is not there. It outlives this object."""
+    """Client of a home's agent. Starts the agent when none answers; the agent outlives this process."""
 
     def __init__(self, home: Path, *, environ: Mapping[str, str] | None = None, guard: ProcessId | None = None) -> None:
-        """The agent has these variables (by default our own). With a `guard` it ends all it looks after when that
-        process ends, and it is no child of ours."""
+        """`environ`: variables of the agent, by default our own. With a `guard` the agent kills its tasks when that
+        process ends, and is no child of ours."""
         self._home, self._environ, self._guard = home, environ, guard
         self._starting = threading.Lock()
         self._process = DetachedProcess("node agent", home / "agent.log", another=ANOTHER_AGENT)
         self._checked = self._is_silent = False
 
     def ask(self, request: Json) -> Json:
-        """Its answer. Raises EngineSilent when it lives and does not answer, EngineError when it refuses, or cannot be
-        started."""
+        """Send a request and return the answer. Raises EngineSilent when the agent lives and does not answer,
+        EngineError when it refuses or cannot be started."""
         if self._checked:
             with contextlib.suppress(OSError):
                 return self._ask(request)
@@ -44,8 +44,8 @@ class WarmAgent:
             return self._ask(request)
 
     def is_silent(self) -> bool:
-        """Whether it lives and has not answered since it was last asked: somebody may have stopped it. It does what it
-        was asked when it goes on."""
+        """Tell whether the agent lives and does not answer: it may be stopped (SIGSTOP). It handles pending requests
+        when it goes on."""
         if self._is_silent:
             with contextlib.suppress(OSError, EngineError):
                 self._ask({"op": "status"})
@@ -56,7 +56,7 @@ class WarmAgent:
         seconds = _ANSWER_OF_SILENT_SECONDS if self._is_silent else _ANSWER_SECONDS
         try:
             answer = ask_agent(self._home, request, timeout_seconds=seconds)
-        except (TimeoutError, BlockingIOError) as error:  # the latter where too many wait to be heard
+        except (TimeoutError, BlockingIOError) as error:  # the latter when the listen queue is full
             self._is_silent = self._lives()
             if not self._is_silent:
                 raise
@@ -69,7 +69,7 @@ class WarmAgent:
         return answer
 
     def _lives(self) -> bool:
-        """By its lock, which ends with its process and in no other way."""
+        """Tell whether an agent holds its lock, which only ends with its process."""
         try:
             lock = os.open(self._home / AGENT_LOCK, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -83,22 +83,22 @@ class WarmAgent:
         return False
 
     def _ensure(self) -> None:
-        """An agent of another version than the one installed, or with another guard, is asked to leave; its
-        supervisors live on."""
-        sent_away: set[int] = set()
+        """Start an agent if there is none. One of another version, or with another guard, is asked to exit first; its
+        supervisors go on."""
+        replaced: set[int] = set()
         for _ in tries_within(_START_SECONDS):
             try:
                 status = self._ask({"op": "status"})
-                # A successor runs what is installed now, however old the code of this process is.
-                is_current = status["version"] == node_version() or (sent_away and status["pid"] not in sent_away)
+                # A new agent runs the installed version, also where this process runs older code.
+                is_current = status["version"] == node_version() or (replaced and status["pid"] not in replaced)
                 if is_current and status.get("guard") == self._guard_words():
                     self._checked = True
                     return
-                sent_away.add(status["pid"])
+                replaced.add(status["pid"])
                 self._ask({"op": "exit"})
             except OSError:
                 self._process.start(self._command, self._variables())
-            time.sleep(_LOOK_AGAIN_SECONDS)
+            time.sleep(_POLL_SECONDS)
         log = self._home / "agent.log"
         raise EngineError(
             f"The node agent of {self._home} did not start within {_START_SECONDS:.0f} s.", hint=f"See {log}."

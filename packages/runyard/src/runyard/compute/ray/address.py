@@ -15,11 +15,11 @@ _PLACE = re.compile(r"(?P<host>[A-Za-z0-9._\-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{
 _SETTINGS = b"\x04"
 _EMPTY_SETTINGS = b"\0\0\0" + _SETTINGS + b"\0\0\0\0\0"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _EMPTY_SETTINGS
-"""Of HTTP/2, which gRPC and with it Ray speaks; a server answers with settings of its own before anything else."""
+"""Preface of HTTP/2, which Ray speaks through gRPC. A server answers with a SETTINGS frame first."""
 
 
 def parse_address(address: str) -> str:
-    """The address of a Ray cluster as Ray takes it. Raises InvalidArgument for anything but the two forms."""
+    """Parse HOST:PORT or ray://HOST:PORT of a Ray cluster. Raises InvalidArgument for anything else."""
     text = address.strip() if isinstance(address, str) else ""
     place = _PLACE.fullmatch(text.removeprefix(CLIENT_SCHEME))
     if place is None or len(place["host"]) > _LONGEST_HOST or not 0 < int(place["port"]) < 65536:
@@ -33,8 +33,7 @@ def parse_address(address: str) -> str:
 
 
 def require_ray(address: str) -> None:
-    """Raises EngineError within seconds when nobody takes connections there, or one that is no Ray: Ray itself would
-    try for half a minute and say less."""
+    """Raise EngineError within seconds if no Ray listens there: Ray itself would try for half a minute and say less."""
     host, _, port = parse_address(address).removeprefix(CLIENT_SCHEME).rpartition(":")
     try:
         connection = socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS)

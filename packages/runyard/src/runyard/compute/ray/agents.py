@@ -1,4 +1,4 @@
-"""The warm actor on each node, from the bridge's side. Imported by the bridge alone."""
+"""Handles of the actors on the nodes. It imports ray: only the bridge may import it."""
 
 import threading
 from collections import defaultdict
@@ -26,12 +26,12 @@ class Agents:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
 
     def ask_all(self, requests: list[Json], seconds: float) -> list[Json]:
-        """`[{"node", "request"}]` to the agents of those nodes, all at once. Answers in the same order; what went wrong
-        with one is its answer, `{"error", "is_silent": True}` where the node gave none."""
+        """Send `[{"node", "request"}]` to the agents of those nodes, all at once. Returns answers in the same order;
+        that of a node which did not answer is `{"error", "is_silent": True}`."""
         return list(self._threads.map(lambda each: self._answer(each["node"], each["request"], seconds), requests))
 
-    def let_go(self, node: Json) -> bool:
-        """End the node's agent, which otherwise keeps Ray from giving the node back. False while it is needed."""
+    def end_agent(self, node: Json) -> bool:
+        """End the node's agent, which keeps Ray from scaling the node down. Returns False while it is needed."""
         with self._locks[node["id"]]:
             handle = self._find(node)
             if handle is None:
@@ -43,8 +43,8 @@ class Agents:
             return True
 
     def replace(self, node: Json) -> None:
-        """End the node's actor, which has not answered for long; the next request has a new one started, which finds
-        our agent there."""
+        """Kill the node's actor, which has not answered for long. The next request starts a new one, which finds the
+        agent."""
         with self._locks[node["id"]]:
             handle = self._find(node)
             self._handles.pop(node["id"], None)
@@ -60,7 +60,7 @@ class Agents:
     def _ask(self, node: Json, request: Json, seconds: float) -> Json:
         try:
             return self._ask_once(node, request, seconds)
-        except RayActorError:  # killed for good: the next one takes its place, and finds our agent there
+        except RayActorError:  # the actor was killed: the next one finds the agent
             self._handles.pop(node["id"], None)
         try:
             return self._ask_once(node, request, seconds)

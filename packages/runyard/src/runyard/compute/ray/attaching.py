@@ -12,9 +12,9 @@ _HELLO_SECONDS = 30.0
 
 
 def check_address(home: Path, address: str) -> None:
-    """That a Ray cluster answers there and each of its nodes has Runyard of this version.
+    """Check that a Ray cluster answers there and each of its nodes has this version of Runyard.
 
-    Takes seconds. Raises InvalidArgument for what is no address, EngineError saying what is missing.
+    Takes seconds. Raises InvalidArgument for a malformed address, EngineError with what is missing.
     """
     place = parse_address(address)
     require_ray(place)
@@ -26,7 +26,7 @@ def check_address(home: Path, address: str) -> None:
 
 
 def check_cluster(cluster: RayCluster) -> None:
-    state = cluster.look(patience_seconds=_CONNECT_SECONDS)
+    state = cluster.refresh(patience_seconds=_CONNECT_SECONDS)
     nodes = [node for node in state.nodes if node.is_alive]
     if not nodes:
         raise EngineError(f"The Ray cluster at {cluster.link.address} has no living node.")

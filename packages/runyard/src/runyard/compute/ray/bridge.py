@@ -1,8 +1,10 @@
-"""The only process of the service's side that imports Ray. `python -m runyard.compute.ray.bridge ADDRESS SERVICE FD`
+"""The bridge: the only process of the service that imports ray.
 
-It answers requests `{"id", "op", ...}` with `{"id", "answer"}` or `{"id", "error"}`, and tells `{"event": ...}`.
-It ends when the service's end of the socket closes, and when the cluster has not answered for a while: a new one
-is started then, which is the only sure way out of a lost connection of Ray.
+`python -m runyard.compute.ray.bridge ADDRESS SERVICE FD`
+
+It answers requests `{"id", "op", ...}` with `{"id", "answer"}` or `{"id", "error"}`, and sends `{"event": ...}`. It
+exits when the service closes the socket, and when the cluster has not answered for a while: the service then starts a
+new bridge, which is the only sure way to recover a lost connection of Ray.
 """
 
 import os
@@ -23,7 +25,7 @@ _THREADS = 32
 
 def main(address: str, service: str, descriptor: int) -> None:
     lines = JsonLines(socket.socket(fileno=descriptor))
-    # A connection that is being made cannot be broken off, so the end of the service is looked for beside it.
+    # ray.init cannot be interrupted, so it runs in a thread while this one notices the end of the service.
     requests = ThreadPoolExecutor(_THREADS, thread_name_prefix="request")
     bridge = Bridge(lines)
     threading.Thread(target=bridge.connect, args=(address, service), daemon=True).start()
@@ -36,20 +38,20 @@ class Bridge:
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
         self._cluster: Cluster | None = None
-        self._heard_at = time.monotonic()
+        self._answered_at = time.monotonic()
 
     def connect(self, address: str, service: str) -> None:
-        """Tell `connected`, or why not, and end."""
+        """Connect and send `connected`, or send why it failed and exit. Exits also when the cluster is lost."""
         try:
-            cluster = connect(address, service, self._tell)
+            cluster = connect(address, service, self._send)
             cluster.beat()
-        except Exception as e:  # Ray raises what it likes; whatever it was goes to the service as words
-            self._tell({"event": "failed", "error": to_wire(_wrapped(address, e))})
+        except Exception as e:  # Ray raises anything; the service gets it as a message
+            self._send({"event": "failed", "error": to_wire(_to_runyard_error(address, e))})
             os._exit(1)
-        self._cluster, self._heard_at = cluster, time.monotonic()
-        self._tell({"event": "connected"})
+        self._cluster, self._answered_at = cluster, time.monotonic()
+        self._send({"event": "connected"})
         threading.Thread(target=self._beat, args=(cluster,), daemon=True).start()
-        while time.monotonic() - self._heard_at < _SILENCE_SECONDS:
+        while time.monotonic() - self._answered_at < _SILENCE_SECONDS:
             time.sleep(_BEAT_SECONDS)
         os._exit(1)
 
@@ -63,25 +65,25 @@ class Bridge:
         except Exception as e:
             words = f"Ray could not do {message['op']!r}: {type(e).__name__}: {_in_brief(e)}"
             answer = {"id": message["id"], "error": to_wire(EngineError(words))}
-        self._tell(answer)
+        self._send(answer)
 
     def _beat(self, cluster: Cluster) -> None:
         while True:
             try:
                 cluster.beat()
-                self._heard_at = time.monotonic()
-            except Exception:  # the silence is what counts, not what it sounds like
+                self._answered_at = time.monotonic()
+            except Exception:  # only the time since the last answer counts
                 pass
             time.sleep(_BEAT_SECONDS)
 
-    def _tell(self, message: Json) -> None:
+    def _send(self, message: Json) -> None:
         try:
             self._lines.send(message)
         except OSError:
             os._exit(0)
 
 
-def _wrapped(address: str, error: Exception) -> RunyardError:
+def _to_runyard_error(address: str, error: Exception) -> RunyardError:
     if isinstance(error, RunyardError):
         return error
     words = f"{error} {error.__cause__}"
@@ -97,7 +99,7 @@ def _wrapped(address: str, error: Exception) -> RunyardError:
 
 
 def _in_brief(error: Exception) -> str:
-    """What failed and why: Ray puts a traceback between the two."""
+    """First and last line of an error: Ray puts a traceback between them."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(line[:300] for line in dict.fromkeys([lines[0], lines[-1]]))
 

@@ -1,4 +1,5 @@
-"""The bridge's side of Ray: gangs, agents on nodes, and what is known of the cluster. Imported by the bridge alone."""
+"""The bridge's connection to Ray: placement groups, actors on nodes, autoscaler. It imports ray: only the bridge may
+import it."""
 
 import os
 import threading
@@ -27,31 +28,31 @@ _HOLDER_SECONDS = 60.0
 _GONE = ("REMOVED",)
 
 
-def connect(address: str, service: str, tell: Callable[[Json], None]) -> "Cluster":
-    """Raises EngineError when no Ray listens there, else what Ray raises."""
+def connect(address: str, service: str, send: Callable[[Json], None]) -> "Cluster":
+    """Connect to Ray. Raises EngineError when no Ray listens there, else what Ray raises."""
     require_ray(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR", configure_logging=False)
-    return Cluster(service, tell, is_client=address.startswith(CLIENT_SCHEME))
+    return Cluster(service, send, is_client=address.startswith(CLIENT_SCHEME))
 
 
 class Cluster:
-    """One connection to a cluster, for one service. Methods may run in many threads."""
+    """One connection to a cluster, for one service. Thread-safe."""
 
-    def __init__(self, service: str, tell: Callable[[Json], None], *, is_client: bool) -> None:
-        self._service, self._tell = service, tell
+    def __init__(self, service: str, send: Callable[[Json], None], *, is_client: bool) -> None:
+        self._service, self._send = service, send
         self._agents, self._scaling = Agents(service), Scaling(service, is_client=is_client)
         self._gpus: dict[str, list[list[str]]] = {}
         self._watched: set[str] = set()
         self._lock = threading.Lock()
         self._known: dict[str, Callable[[Json], Any]] = {
             "state": lambda _: self._state(),
-            "gang": lambda m: self._gang(m["name"], m["bundles"]),
+            "gang": lambda m: self._allocate(m["name"], m["bundles"]),
             "drop": lambda m: self._drop(m["name"]),
             "ask": lambda m: self._agents.ask_all(m["requests"], m["seconds"]),
             "replace": lambda m: self._agents.replace(m["node"]),
-            "let_go": lambda m: self._agents.let_go(m["node"]),
-            "minima": lambda m: self._scaling.want(m["bundles"]),
+            "let_go": lambda m: self._agents.end_agent(m["node"]),
+            "minima": lambda m: self._scaling.request_minimum(m["bundles"]),
         }
 
     def do(self, op: str, message: Json) -> Any:
@@ -76,9 +77,9 @@ class Cluster:
             }
             for node in ray.nodes()
         ]
-        return {"nodes": nodes, "gangs": self._gangs(), **self._scaling.facts()}
+        return {"nodes": nodes, "gangs": self._allocations(), **self._scaling.facts()}
 
-    def _gangs(self) -> list[Json]:
+    def _allocations(self) -> list[Json]:
         found = []
         for entry in placement_group_table().values():
             name = parse_gang(entry["name"])
@@ -96,8 +97,8 @@ class Cluster:
             "bundles": bundles,
         }
 
-    def _gang(self, name: str, bundles: list[dict[str, float]]) -> Json:
-        """Have the placement group of a run; it is asked for once, whoever asks again."""
+    def _allocate(self, name: str, bundles: list[dict[str, float]]) -> Json:
+        """Find or make the placement group of a run."""
         group = self._find(name)
         if group is None:
             strategy = "STRICT_SPREAD" if len(bundles) > 1 else "PACK"
@@ -113,7 +114,7 @@ class Cluster:
             return None
 
     def _drop(self, name: str) -> Json:
-        """Quiet when it is gone. What runs in it under Ray's hand, such as holders of GPUs, ends with it."""
+        """Remove a placement group, with the GPU holders in it. Does nothing when it is gone."""
         group = self._find(name)
         if group is not None:
             remove_placement_group(group)
@@ -121,7 +122,7 @@ class Cluster:
         return {}
 
     def _watch(self, name: str, group: PlacementGroup) -> None:
-        """Tell when the gang is there."""
+        """Send an event when the placement group is ready."""
         with self._lock:
             if name in self._watched:
                 return
@@ -130,8 +131,8 @@ class Cluster:
         def wait() -> None:
             try:
                 if group.wait(_PLACING_SECONDS):
-                    self._tell({"event": "gang", "name": name})
-            except Exception:  # removed meanwhile, or the cluster is gone: nobody waits for it any more
+                    self._send({"event": "gang", "name": name})
+            except Exception:  # removed meanwhile, or the cluster is gone
                 pass
             finally:
                 self._watched.discard(name)
@@ -139,7 +140,7 @@ class Cluster:
         threading.Thread(target=wait, name="placing", daemon=True).start()
 
     def _gpus_of(self, entry: Json, bundles: list[dict[str, float]]) -> list[list[str]] | None:
-        """The GPUs that Ray gave to each bundle, [] for those without; None while that is being found out."""
+        """GPU ids of each bundle, [] for those without; None while the holders are being asked."""
         name = entry["name"]
         if entry["state"] != "CREATED" or not any(bundle.get("GPU") for bundle in bundles):
             return [[] for _ in bundles]
@@ -158,8 +159,8 @@ class Cluster:
                 return
             holders = [_holder(group, name, index, int(bundle["GPU"])) for index, bundle in enumerate(bundles)]
             self._gpus[name] = ray.get([holder.ids.remote() for holder in holders], timeout=_HOLDER_SECONDS)
-            self._tell({"event": "gang", "name": name})
-        except Exception as e:  # tried again when somebody next asks for the gang
+            self._send({"event": "gang", "name": name})
+        except Exception as e:  # tried again at the next request for the placement group
             raise EngineError(f"The GPUs of {name} could not be held: {e}") from e
         finally:
             self._watched.discard(name)

@@ -19,16 +19,15 @@ _MOST_NODES = 10_000
 _START_SECONDS = 30.0
 _ASK_SECONDS = 10.0
 _ASK_SILENT_SECONDS = 1.0
-"""Of a node that has not answered before: the others must not wait for it each time."""
+"""For a node that has not answered before: the others must not wait for it each time."""
 _AWAY_SECONDS = 300.0
-"""Raylets whose head is gone end themselves after a minute, unless told otherwise, and our agents with them."""
+"""By default raylets exit a minute after their head is gone, and our agents with them."""
 
 
 class RayEngine:
-    """Supervisors on the nodes of a Ray cluster, which share no files with the service.
+    """Starts supervisors on the nodes of a Ray cluster, which share no files with the service.
 
-    An attempt is found again by its id: on which nodes it was started lies in the service's home, and what runs
-    there in the homes of the nodes.
+    An attempt is found again by its id: its nodes are in the service's home, its tasks in the homes of the nodes.
     """
 
     def __init__(
@@ -38,9 +37,9 @@ class RayEngine:
         service_facts: Callable[[], Json],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`service_facts`: url and ca by which nodes reach the service."""
+        """`service_facts` returns url and ca by which nodes reach the service."""
         self._cluster, self._placements, self._service_facts = cluster, placements, service_facts
-        self._silence = Silence(clock)
+        self._unresponsive = Silence(clock)
         self._stopped: set[str] = set()
         self.capabilities = Capabilities(_MOST_NODES)
 
@@ -53,10 +52,10 @@ class RayEngine:
             request = {"op": "start", "part": part, "plan": body, "service": service, "version": VERSION}
             requests.append((node, request))
         answers = self._ask(requests, _START_SECONDS)
-        state = self._cluster.look()
+        state = self._cluster.refresh()
         for (node, _), answer in zip(requests, answers, strict=True):
-            # What was to run on a node that is gone meanwhile is found lost; the others have been started.
-            if isinstance(answer, EngineError) and _is_there(state, node):
+            # A task on a node that has left meanwhile is observed as gone later; the others are started.
+            if isinstance(answer, EngineError) and _is_in_cluster(state, node):
                 raise answer
         return ticket_for(plan.attempt_id, len(plan.nodes))
 
@@ -68,12 +67,12 @@ class RayEngine:
         if self._cluster.link.away_seconds() > _AWAY_SECONDS:
             why = f"The Ray cluster at {self._cluster.link.address} has not answered for {_AWAY_SECONDS:.0f} s."
             return {ticket: _all_gone(placement, why) for ticket, placement in placements.items()}
-        state = self._cluster.look()
+        state = self._cluster.refresh()
         seen, silent = self._ask_phases(state, [found for found in placements.values() if found is not None])
-        if silent:  # perhaps it left between the two questions
-            state = self._cluster.look()
+        if silent:  # it may have left between the two requests
+            state = self._cluster.refresh()
             still_silent = {node_id: error for node_id, error in silent.items() if _is_alive(state, node_id)}
-            if still_silent and not seen and not all(map(self._silence.is_final, still_silent)):
+            if still_silent and not seen and not all(map(self._unresponsive.is_final, still_silent)):
                 raise next(iter(still_silent.values()))
         return {
             ticket: [Observed(PartPhase.LOST)]
@@ -95,19 +94,19 @@ class RayEngine:
         if placement is None:
             return
         self._stopped.add(placement.attempt_id)
-        state = self._cluster.look()
+        state = self._cluster.refresh()
         request = {"op": "cancel", "grace": grace.total_seconds(), "end_as": end_as}
-        asked = [(node, {**request, "part": part}) for part, node in placement.parts() if _is_there(state, node)]
+        asked = [(node, {**request, "part": part}) for part, node in placement.parts() if _is_in_cluster(state, node)]
         failures = [answer for answer in self._ask(asked) if isinstance(answer, EngineError)]
         if failures:
             raise failures[0]
 
     def _place(self, plan: LaunchPlan) -> Placement:
-        """The nodes that the run holds; for what holds none, any that is there."""
-        state = self._cluster.look()
-        gang = state.gang_of(plan.run_id)
-        if gang is not None and gang.is_ready and len(gang.node_ids) == len(plan.nodes):
-            nodes = [state.node(node_id) for node_id in gang.node_ids]
+        """Place an attempt on the nodes that the run holds; a preparation, which holds none, on any node."""
+        state = self._cluster.refresh()
+        allocation = state.gang_of(plan.run_id)
+        if allocation is not None and allocation.is_ready and len(allocation.node_ids) == len(plan.nodes):
+            nodes = [state.node(node_id) for node_id in allocation.node_ids]
         elif plan.kind == "prepare":
             nodes = [_least_busy(state)]
         else:
@@ -119,12 +118,12 @@ class RayEngine:
     def _ask_phases(
         self, state: ClusterState, placements: Sequence[Placement]
     ) -> tuple[dict[str, PartPhase], dict[str, EngineError]]:
-        """Of the parts on nodes that are there; and, by node, why one did not answer. It must not hide the others."""
+        """Phases of the tasks on living nodes, and the errors of nodes that did not answer."""
         by_node: dict[str, list[str]] = defaultdict(list)
         places: dict[str, RemoteNode] = {}
         for placement in placements:
             for part, node in placement.parts():
-                if _is_there(state, node):
+                if _is_in_cluster(state, node):
                     by_node[node.id].append(part)
                     places[node.id] = node
         asked = [(places[node_id], {"op": "phases", "parts": parts}) for node_id, parts in by_node.items()]
@@ -140,23 +139,23 @@ class RayEngine:
     def _ask(
         self, requests: Sequence[tuple[RemoteNode, Json]], seconds: float = _ASK_SECONDS
     ) -> Sequence[Json | EngineError]:
-        """Each request to its node, in two rounds: those who were silent do not hold up the others."""
-        known = {node.id for node, _ in requests if self._silence.holds(node.id)}
+        """Send each request to its node, in two rounds: unresponsive nodes do not delay the others."""
+        known = {node.id for node, _ in requests if self._unresponsive.is_silent(node.id)}
         answers: dict[int, Json | EngineError] = {}
         for are_silent, patience in ((False, seconds), (True, _ASK_SILENT_SECONDS)):
             asked = {number: each for number, each in enumerate(requests) if (each[0].id in known) == are_silent}
             if asked:
                 answers.update(zip(asked, self._cluster.ask(list(asked.values()), seconds=patience), strict=True))
         for number, (node, _) in enumerate(requests):
-            self._note(node, answers[number])
+            self._note_answer(node, answers[number])
         return [answers[number] for number in range(len(requests))]
 
-    def _note(self, node: RemoteNode, answer: Json | EngineError) -> None:
+    def _note_answer(self, node: RemoteNode, answer: Json | EngineError) -> None:
         if not isinstance(answer, NodeSilent):
-            self._silence.heard(node.id)
+            self._unresponsive.answered(node.id)
             return
-        self._silence.unheard(node.id)
-        if self._silence.wants_replacement(node.id):
+        self._unresponsive.missed(node.id)
+        if self._unresponsive.wants_replacement(node.id):
             with contextlib.suppress(EngineError):
                 self._cluster.replace_agent(node)
 
@@ -166,10 +165,10 @@ class RayEngine:
         if phase is not None:
             return Observed(phase)
         named = f"Node {node.name} ({node.address})"
-        if _is_there(state, node):
-            # Ray has it, and its supervisors speak for themselves: not to answer is no sign of loss. But what was to
-            # end must end.
-            if self._silence.is_final(node.id) and placement.attempt_id in self._stopped:
+        if _is_in_cluster(state, node):
+            # Ray calls the node alive, and its supervisors report by themselves, so silence is no sign of loss. But a
+            # run that was asked to stop must end.
+            if self._unresponsive.is_final(node.id) and placement.attempt_id in self._stopped:
                 why = f"{named} has not answered for {GIVE_UP_SECONDS:.0f} s, though Ray calls it alive."
                 return Observed(PartPhase.GONE, why)
             return Observed(PartPhase.ALIVE, f"{named} does not answer.")
@@ -178,7 +177,7 @@ class RayEngine:
         return Observed(PartPhase.GONE, f"{named} has left the Ray cluster.{said}")
 
 
-def _is_there(state: ClusterState, node: RemoteNode) -> bool:
+def _is_in_cluster(state: ClusterState, node: RemoteNode) -> bool:
     return _is_alive(state, node.id)
 
 
@@ -192,8 +191,8 @@ def _all_gone(placement: Placement | None, why: str) -> list[Observed]:
 
 
 def _least_busy(state: ClusterState) -> RayNode:
-    """A worker before the head, since building takes a machine's cores."""
-    held = [node_id for gang in state.gangs for node_id in gang.node_ids]
+    """Least busy living node; workers before the head, because a build takes a machine's cores."""
+    held = [node_id for allocation in state.allocations for node_id in allocation.node_ids]
     living = [node for node in state.nodes if node.is_alive and not node.is_leaving]
     if not living:
         raise EngineError("The Ray cluster has no living node.")

@@ -25,7 +25,7 @@ Examples:
 
 @dataclass(frozen=True)
 class RayTarget:
-    """Without an address it is on the cluster that the operator has set."""
+    """A compute target on Ray. Without an address it is on the cluster of the operator's settings."""
 
     address: str = option("HOST:PORT of the Ray head, as `ray start --head` prints it.", "", is_required=True)
 

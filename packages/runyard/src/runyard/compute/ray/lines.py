@@ -1,5 +1,3 @@
-"""One JSON object a line, both ways, between the service and its bridge."""
-
 import contextlib
 import json
 import socket
@@ -10,7 +8,7 @@ from runyard.errors import Json
 
 
 class JsonLines:
-    """Safe to write from many threads; read by one."""
+    """JSON lines over a socket, between service and bridge. `send` is thread-safe; only one thread may `read`."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -23,7 +21,7 @@ class JsonLines:
             self._connection.sendall(line)
 
     def read(self) -> Iterator[Json]:
-        """Until the other side closes, or dies in the middle of a line."""
+        """Yield messages until the other side closes. A truncated last line is dropped."""
         try:
             with self._connection.makefile("rb") as file:
                 for line in file:
@@ -34,5 +32,5 @@ class JsonLines:
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)  # a reader in another thread wakes up
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes up a reader in another thread
         self._connection.close()

@@ -22,8 +22,8 @@ _LOG_BYTES = 4 << 20
 
 
 class BridgeLink:
-    """The service's end of a bridge to one Ray cluster. Starts the bridge when it is first needed, and again whenever
-    it has died or lost the cluster. Safe to use from many threads."""
+    """The service's end of the bridge to one Ray cluster. Starts the bridge on first use, and again whenever it has
+    died or lost the cluster. Thread-safe."""
 
     def __init__(
         self, address: str, service: str, log: Path, *, on_event: Callable[[Json], None] = lambda _: None
@@ -33,22 +33,22 @@ class BridgeLink:
         self._changed = threading.Condition()
         self._lines: JsonLines | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._why: EngineError | None = None
+        self._failure: EngineError | None = None
         self._failures = 0
         self._away_since = time.monotonic()
         self._waiting: dict[int, queue.SimpleQueue[Json]] = {}
         self._numbers = itertools.count(1)
-        self._keeper: threading.Thread | None = None
+        self._thread: threading.Thread | None = None
         self._is_closed = False
 
     def start(self) -> None:
-        """Connect, so that the first call need not wait. Quiet where Ray is not installed: the first call says so."""
+        """Connect in advance. Does nothing where Ray is not installed: the first call reports it."""
         with contextlib.suppress(EngineError):
-            self._ensure_keeper()
+            self._ensure_thread()
 
     def call(self, op: str, *, seconds: float, patience_seconds: float = 0.0, **values: Any) -> Any:
-        """The bridge's answer. EngineError when it does not come in time, or no cluster is there; `patience_seconds`
-        is how long a connection that is being made is waited for."""
+        """Send a request and return the bridge's answer. EngineError when it does not come in time, or there is no
+        cluster. `patience_seconds`: how long to wait for a connection that is being made."""
         lines = self._connected(patience_seconds)
         number, answers = next(self._numbers), queue.SimpleQueue[Json]()
         self._waiting[number] = answers
@@ -64,7 +64,7 @@ class BridgeLink:
         return answer["answer"]
 
     def away_seconds(self) -> float:
-        """For how long there has been no cluster at the other end; 0 while there is one."""
+        """Seconds without a connection to the cluster; 0 while there is one."""
         with self._changed:
             return 0.0 if self._lines is not None else time.monotonic() - self._away_since
 
@@ -79,12 +79,12 @@ class BridgeLink:
             process = self._process
             self._changed.notify_all()
         if process is not None and process.poll() is None:
-            process.kill()  # it has nothing to save, and Ray's own way out takes seconds
-        if self._keeper is not None:
-            self._keeper.join(timeout=10)
+            process.kill()  # it has nothing to save, and a shutdown of Ray takes seconds
+        if self._thread is not None:
+            self._thread.join(timeout=10)
 
     def _connected(self, patience_seconds: float) -> JsonLines:
-        self._ensure_keeper()
+        self._ensure_thread()
         with self._changed:
             before = self._failures
             self._changed.wait_for(
@@ -92,31 +92,31 @@ class BridgeLink:
             )
             if self._lines is not None:
                 return self._lines
-            raise self._why or EngineError(
+            raise self._failure or EngineError(
                 f"The Ray cluster at {self.address} is being connected to.",
                 hint=f"If that lasts, see {self._log}, and check that its head runs and that the address is right.",
             )
 
-    def _ensure_keeper(self) -> None:
+    def _ensure_thread(self) -> None:
         if importlib.util.find_spec("ray") is None:
             raise EngineError("Compute on Ray needs the package 'ray'.", hint="Run: pip install 'runyard[ray]'")
         with self._changed:
-            if self._keeper is None and not self._is_closed:
+            if self._thread is None and not self._is_closed:
                 self._away_since = time.monotonic()
-                self._keeper = threading.Thread(target=self._keep, name="ray-bridge", daemon=True)
-                self._keeper.start()
+                self._thread = threading.Thread(target=self._keep_bridge, name="ray-bridge", daemon=True)
+                self._thread.start()
 
-    def _keep(self) -> None:
+    def _keep_bridge(self) -> None:
         pause = _FIRST_PAUSE_SECONDS
         while not self._is_closed:
-            if self._follow_one():
+            if self._run_bridge():
                 pause = _FIRST_PAUSE_SECONDS
             with self._changed:
                 self._changed.wait_for(lambda: self._is_closed, pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
-    def _follow_one(self) -> bool:
-        """Start a bridge and hear it out. Returns whether it had been connected."""
+    def _run_bridge(self) -> bool:
+        """Start a bridge and read its messages until it ends. Returns whether it was connected."""
         ours, theirs = socket.socketpair()
         lines = JsonLines(ours)
         try:
@@ -124,7 +124,7 @@ class BridgeLink:
                 process = self._start(theirs.fileno())
         except OSError as e:
             ours.close()
-            self._why = EngineError(f"The bridge to Ray cannot be started: {e}.")
+            self._failure = EngineError(f"The bridge to Ray cannot be started: {e}.")
             return False
         slow = threading.Timer(_CONNECT_SECONDS, self._give_up, (process,))
         slow.start()
@@ -134,7 +134,7 @@ class BridgeLink:
                 slow.cancel()
                 was_connected = True
                 self._set(lines)
-            self._hear(message)
+            self._take_message(message)
         slow.cancel()
         self._lost(was_connected)
         lines.close()
@@ -157,17 +157,17 @@ class BridgeLink:
             return self._process
 
     def _give_up(self, process: subprocess.Popen[bytes]) -> None:
-        self._why = EngineError(
+        self._failure = EngineError(
             f"The Ray cluster at {self.address} has not let the service in for {_CONNECT_SECONDS:.0f} s.",
             hint=f"See {self._log}.",
         )
         os.kill(process.pid, signal.SIGKILL)
 
-    def _hear(self, message: Json) -> None:
+    def _take_message(self, message: Json) -> None:
         if message.get("event") == "failed":
             found = from_wire(message["error"])
             with self._changed:
-                self._why = found if isinstance(found, EngineError) else EngineError(str(found))
+                self._failure = found if isinstance(found, EngineError) else EngineError(str(found))
                 self._failures += 1
                 self._changed.notify_all()
         if "event" in message:
@@ -177,14 +177,14 @@ class BridgeLink:
 
     def _set(self, lines: JsonLines) -> None:
         with self._changed:
-            self._lines, self._why = lines, None
+            self._lines, self._failure = lines, None
             self._changed.notify_all()
 
     def _lost(self, was_connected: bool) -> None:
         with self._changed:
             if was_connected:
                 self._lines, self._away_since = None, time.monotonic()
-                self._why = EngineError(f"The connection to the Ray cluster at {self.address} is lost.")
+                self._failure = EngineError(f"The connection to the Ray cluster at {self.address} is lost.")
         error = {
             "error": {"code": "engine", "problem": f"The connection to the Ray cluster at {self.address} is lost."}
         }

@@ -1,4 +1,4 @@
-"""What belongs to a service on a Ray cluster carries the service's id, so that two services never meet."""
+"""Names of actors and placement groups on a Ray cluster. They contain the service's id: two services never collide."""
 
 import os
 import re
@@ -13,7 +13,7 @@ _SERVICE_ID = re.compile(r"[0-9a-f]{12}")
 
 @dataclass(frozen=True)
 class GangName:
-    """Of the placement group of one run."""
+    """Name of the placement group of one run."""
 
     service: str
     workspace: str
@@ -26,13 +26,13 @@ class GangName:
 
 
 def parse_gang(text: str) -> GangName | None:
-    """None for the name of anything else."""
+    """Parse the name of a placement group; None if it is not ours."""
     words = [unquote(word) for word in text.split("/")]
     return GangName(*words[2:]) if len(words) == 6 and words[:2] == ["runyard", "gang"] else None
 
 
 def agent_name(service: str, version: str, node_id: str) -> str:
-    """Another version has other actors: a warm one goes on running the code that it was started with."""
+    """Name of a node's actor. It contains the version: a running actor keeps the code that it started with."""
     return f"runyard/agent/{service}/{version}/{node_id}"
 
 
@@ -41,7 +41,7 @@ def holder_name(gang: str, bundle: int) -> str:
 
 
 def service_id(home: Path) -> str:
-    """Random, made once a home. Safe when two ask at the same time."""
+    """Random id of the service, made once for each home. Safe when two processes ask at the same time."""
     place = home / "service-id"
     while True:
         try:

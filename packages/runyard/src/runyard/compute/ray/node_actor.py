@@ -1,4 +1,7 @@
-"""The actor on each Ray node. It starts our agent and hands messages to it; it forks nothing itself."""
+"""The actor on each Ray node. It starts the agent and passes requests to it; it forks nothing itself.
+
+Ray finds these classes by module and name when it restarts an actor: keep both.
+"""
 
 import os
 from pathlib import Path
@@ -13,7 +16,7 @@ _OF_RAY = ("RAY_", "PYTHON")
 
 
 class RayNodeAgent:
-    """Its methods are called by the bridge. None raises: an error comes back as `{"error": ...}`."""
+    """Actor that the bridge calls. `ask` never raises: an error is returned as `{"error": ...}`."""
 
     def __init__(self, service: str, address: str) -> None:
         raylet = _raylet()
@@ -25,7 +28,7 @@ class RayNodeAgent:
 
 
 class GpuHolder:
-    """Lives in a bundle of a gang for as long as the gang does, and knows which GPUs Ray gave to it."""
+    """Actor in a bundle of a placement group, which knows the GPUs that Ray gave to the bundle."""
 
     def ids(self) -> list[str]:
         import ray
@@ -42,7 +45,7 @@ def _raylet() -> ProcessId:
 
 
 def _variables_of(raylet: ProcessId) -> dict[str, str]:
-    """As the operator started the node: Ray changes those of its workers (CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS)."""
+    """Variables of the raylet: Ray changes those of its workers (CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS)."""
     text = Path(f"/proc/{raylet.pid}/environ").read_bytes().decode("utf-8", "surrogateescape")
     pairs: list[Any] = [line.partition("=") for line in text.split("\0") if "=" in line]
     return {name: value for name, _, value in pairs if not name.startswith(_OF_RAY)}

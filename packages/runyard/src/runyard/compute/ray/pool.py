@@ -19,7 +19,7 @@ _FIRST_CONNECTION_SECONDS = 5.0
 
 
 class RayPool:
-    """The nodes that Ray gives to runs: one placement group a run, kept by Ray, found again by its name."""
+    """Nodes that Ray gives to runs: one placement group for each run, which Ray keeps, found by its name."""
 
     def __init__(
         self,
@@ -39,47 +39,47 @@ class RayPool:
         try:
             state = self._ray.state(patience_seconds=_FIRST_CONNECTION_SECONDS)
         except EngineError:
-            return  # the run waits until the cluster is there
+            return  # the run waits until the cluster answers
         check_gang(definition.node_count, bundle, state)
 
     def hold(self, cluster: Asset, run: RunRecord) -> Gang:
         most, needed, bundle = most_nodes(cluster), run.definition.node_count, self._bundle(cluster)
         try:
             state = self._ray.state()
-            gang = state.gang_of(run.id)
-            if gang is None or not gang.is_ready:
+            allocation = state.gang_of(run.id)
+            if allocation is None or not allocation.is_ready:
                 taken = sum(len(other.node_ids) for other in _gangs_of(state, cluster) if other.name.run_id != run.id)
                 if taken + needed > most:
                     return Gang(most_nodes=most, waits_for=_waits_for_others(cluster, state, needed, most - taken))
-                gang = self._ray.ask_gang(self._name(cluster, run.id), bundle, needed)
-                state = self._ray.look()
+                allocation = self._ray.ask_gang(self._name(cluster, run.id), bundle, needed)
+                state = self._ray.refresh()
         except EngineError as e:
             return Gang(most_nodes=most, waits_for=f"Waiting for '{cluster.name}': {e.problem}")
-        if gang is None or not gang.is_ready:
+        if allocation is None or not allocation.is_ready:
             return Gang(most_nodes=most, waits_for=_waits_for_ray(cluster, state, needed, bundle))
-        return Gang(self._nodes_of(cluster, state, gang), most)
+        return Gang(self._nodes_of(cluster, state, allocation), most)
 
     def held_by(self, cluster: Asset, run: RunRecord) -> Gang:
         state = self._ray.state()
-        gang = state.gang_of(run.id)
-        nodes = self._nodes_of(cluster, state, gang) if gang is not None and gang.is_ready else ()
+        allocation = state.gang_of(run.id)
+        nodes = self._nodes_of(cluster, state, allocation) if allocation is not None and allocation.is_ready else ()
         return Gang(nodes, most_nodes(cluster))
 
     def release(self, run_id: RunId) -> None:
-        gang = self._ray.look().gang_of(run_id)
-        if gang is not None:
-            self._ray.drop_gang(gang.name)
+        allocation = self._ray.refresh().gang_of(run_id)
+        if allocation is not None:
+            self._ray.drop_gang(allocation.name)
 
     def resize(self, clusters: Sequence[Asset], living: set[RunId]) -> None:
-        """While the cluster is away nothing is done: what is left is found at the next call."""
+        """Release what ended runs hold, and request the minimum of nodes. Does nothing while the cluster is away."""
         self._placements.forget_others(living)
         try:
             state = self._ray.state()
-            for gang in state.gangs:
-                if RunId(gang.name.run_id) not in living:
-                    self._ray.drop_gang(gang.name)
-            self._ray.want([self._bundle(each) for each in clusters for _ in range(least_nodes(each))])
-            self._let_go_of_idle(clusters, state, living)
+            for allocation in state.allocations:
+                if RunId(allocation.name.run_id) not in living:
+                    self._ray.drop_gang(allocation.name)
+            self._ray.request_minimum([self._bundle(each) for each in clusters for _ in range(least_nodes(each))])
+            self._end_idle_agents(clusters, state, living)
         except EngineError:
             return
 
@@ -87,14 +87,14 @@ class RayPool:
         return int(self._bundle(cluster).get("GPU", 0))
 
     def list(self, cluster: Asset) -> Sequence[Node]:
-        """Those that runs hold or wait for, then those that are free and large enough, up to the cluster's most."""
+        """Nodes that runs hold or wait for, then free ones that are large enough, up to the cluster's maximum."""
         try:
             state = self._ray.state()
         except EngineError:
             return []
         bundle, most = self._bundle(cluster), most_nodes(cluster)
-        held = [node for gang in _gangs_of(state, cluster) for node in self._nodes_of(cluster, state, gang)]
-        taken = {node_id for gang in state.gangs for node_id in gang.node_ids}
+        held = [node for allocation in _gangs_of(state, cluster) for node in self._nodes_of(cluster, state, allocation)]
+        taken = {node_id for allocation in state.allocations for node_id in allocation.node_ids}
         free = [node for node in state.nodes if node.id not in taken and not node.is_head and _may_serve(node, bundle)]
         return [*held, *(self._idle(cluster, node) for node in free[: max(0, most - len(held))])]
 
@@ -104,10 +104,10 @@ class RayPool:
     def _name(self, cluster: Asset, run_id: str) -> GangName:
         return GangName(self._service, cluster.workspace, cluster.name, run_id)
 
-    def _nodes_of(self, cluster: Asset, state: ClusterState, gang: RayGang) -> tuple[Node, ...]:
-        """In the order of the gang's bundles. A node that has not come yet, or is gone, has no address."""
+    def _nodes_of(self, cluster: Asset, state: ClusterState, allocation: RayGang) -> tuple[Node, ...]:
+        """Nodes in the order of the allocation's bundles. One that is not there yet, or is gone, has no address."""
         found = []
-        for index, node_id in enumerate(gang.node_ids):
+        for index, node_id in enumerate(allocation.node_ids):
             node = state.node(node_id)
             found.append(
                 Node(
@@ -115,10 +115,10 @@ class RayPool:
                     cluster.name,
                     node_name(node, state) if node else f"{cluster.name}-{index}",
                     node.address if node else "",
-                    _state_in(gang, node),
-                    self._known_since(gang.name.run_id, f"{index}:{node_id}"),
-                    gang.name.run_id,
-                    gpus=gang.gpus[index] if gang.gpus else (),
+                    _state_in(allocation, node),
+                    self._known_since(allocation.name.run_id, f"{index}:{node_id}"),
+                    allocation.name.run_id,
+                    gpus=allocation.gpus[index] if allocation.gpus else (),
                 )
             )
         return tuple(found)
@@ -131,19 +131,20 @@ class RayPool:
     def _known_since(self, run_id: str, place: str) -> datetime:
         return self._since.setdefault((run_id, place), self._clock.now())
 
-    def _let_go_of_idle(self, clusters: Sequence[Asset], state: ClusterState, living: set[RunId]) -> None:
-        """A warm agent keeps Ray's autoscaler from giving its node back, so it goes when the node has idled long."""
+    def _end_idle_agents(self, clusters: Sequence[Asset], state: ClusterState, living: set[RunId]) -> None:
+        """End the agents of idle nodes: a warm agent keeps Ray's autoscaler from removing its node."""
         if state.autoscales is False:
             return
         now = self._clock.now()
-        busy = {node_id for gang in state.gangs for node_id in gang.node_ids} | self._placements.busy_nodes(living)
+        held = {node_id for allocation in state.allocations for node_id in allocation.node_ids}
+        busy = held | self._placements.busy_nodes(living)
         self._used_at.update(dict.fromkeys(busy, now))
         limit = min((idle_seconds(cluster) for cluster in clusters), default=0.0)
         for node in state.nodes:
             used_at = self._used_at.setdefault(node.id, now)
             if not node.is_alive or now - used_at < timedelta(seconds=limit):
                 continue
-            if self._ray.let_go(node):
+            if self._ray.end_agent(node):
                 self._used_at[node.id] = now
 
 
@@ -162,7 +163,7 @@ def idle_seconds(cluster: Asset) -> float:
 
 
 def node_name(node: RayNode, state: ClusterState) -> str:
-    """As Ray calls it; with a part of its id where two nodes have one name."""
+    """Ray's name of the node, with the start of its id where two nodes have the same name."""
     same = [other for other in state.nodes if other.name == node.name and other.is_alive]
     return node.name if len(same) < 2 else f"{node.name}-{node.id[:6]}"
 
@@ -173,11 +174,11 @@ def _may_serve(node: RayNode, bundle: Mapping[str, float]) -> bool:
 
 def _gangs_of(state: ClusterState, cluster: Asset) -> list[RayGang]:
     place = (cluster.workspace, cluster.name)
-    return [gang for gang in state.gangs if (gang.name.workspace, gang.name.cluster) == place]
+    return [each for each in state.allocations if (each.name.workspace, each.name.cluster) == place]
 
 
-def _state_in(gang: RayGang, node: RayNode | None) -> NodeState:
-    if node is None or not gang.is_ready:
+def _state_in(allocation: RayGang, node: RayNode | None) -> NodeState:
+    if node is None or not allocation.is_ready:
         return NodeState.UNUSABLE if node is not None and not node.is_alive else NodeState.PREPARING
     if not node.is_alive:
         return NodeState.UNUSABLE
@@ -185,7 +186,7 @@ def _state_in(gang: RayGang, node: RayNode | None) -> NodeState:
 
 
 def _waits_for_others(cluster: Asset, state: ClusterState, needed: int, free: int) -> str:
-    runs = sorted({gang.name.run_id for gang in _gangs_of(state, cluster)})
+    runs = sorted({allocation.name.run_id for allocation in _gangs_of(state, cluster)})
     listed = ", ".join(runs[:3]) + (", ..." if len(runs) > 3 else "")
     words = f"Waiting for {_nodes(needed)} of '{cluster.name}': {max(0, free)} of its {most_nodes(cluster)} free"
     return f"{words}, others held by {listed}."

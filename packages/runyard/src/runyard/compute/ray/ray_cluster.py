@@ -14,11 +14,11 @@ _FRESH_SECONDS = 0.5
 
 
 class NodeSilent(EngineError):
-    """The node gave no answer, good or bad."""
+    """The node did not answer at all."""
 
 
 class RayCluster:
-    """One Ray cluster as the service sees it, through the bridge. Every method raises EngineError when it is away."""
+    """Client of one Ray cluster, through the bridge. Every method raises EngineError when the cluster is away."""
 
     def __init__(self, link: BridgeLink, clock: Callable[[], float] = time.monotonic) -> None:
         self.link = link
@@ -27,23 +27,23 @@ class RayCluster:
         self._seen_at = 0.0
 
     def state(self, *, patience_seconds: float = 0.0) -> ClusterState:
-        """As it is now, give or take half a second."""
+        """State of the cluster, at most half a second old."""
         if self._state is None or self._clock() - self._seen_at > _FRESH_SECONDS:
-            return self.look(patience_seconds=patience_seconds)
+            return self.refresh(patience_seconds=patience_seconds)
         return self._state
 
-    def look(self, *, patience_seconds: float = 0.0) -> ClusterState:
-        """As it is now."""
+    def refresh(self, *, patience_seconds: float = 0.0) -> ClusterState:
+        """Read the state of the cluster now."""
         body = self.link.call("state", seconds=_STATE_SECONDS, patience_seconds=patience_seconds)
         self._state, self._seen_at = state_from_json(body), self._clock()
         return self._state
 
     def forget(self) -> None:
-        """What was seen is no longer so."""
+        """Drop the cached state."""
         self._state = None
 
     def ask_gang(self, name: GangName, bundle: Mapping[str, float], count: int) -> RayGang | None:
-        """Have so many nodes kept for a run, each with room for the bundle; safe to repeat."""
+        """Request that many nodes for a run, each with the resources of the bundle. Safe to repeat."""
         self.forget()
         return gang_from_json(
             self.link.call("gang", seconds=_ASK_SECONDS, name=str(name), bundles=[dict(bundle)] * count)
@@ -53,23 +53,23 @@ class RayCluster:
         self.forget()
         self.link.call("drop", seconds=_ASK_SECONDS, name=str(name))
 
-    def want(self, bundles: Sequence[Mapping[str, float]]) -> None:
+    def request_minimum(self, bundles: Sequence[Mapping[str, float]]) -> None:
         self.link.call("minima", seconds=_ASK_SECONDS, bundles=[dict(bundle) for bundle in bundles])
 
     def ask(
         self, requests: Sequence[tuple[RemoteNode, Json]], *, seconds: float = _ASK_SECONDS
     ) -> list[Json | EngineError]:
-        """Each request to the agent of its node, all at once; what went wrong with one is its answer."""
+        """Send each request to the agent of its node, all at once. An error is the answer of its request."""
         body: list[dict[str, Any]] = [{"node": _place(node), "request": request} for node, request in requests]
         answers = self.link.call("ask", seconds=seconds, requests=body)
         return [_error(answer) if "error" in answer else answer for answer in answers]
 
     def replace_agent(self, node: RemoteNode) -> None:
-        """Have another actor stand in for one that does not answer."""
+        """Replace the actor of a node that does not answer."""
         self.link.call("replace", seconds=_ASK_SECONDS, node=_place(node))
 
-    def let_go(self, node: RemoteNode) -> bool:
-        """End the warm agent of a node that has nothing to do, so that Ray may give it back."""
+    def end_agent(self, node: RemoteNode) -> bool:
+        """End the agent of an idle node, so that Ray may scale the node down. False while it is needed."""
         return bool(self.link.call("let_go", seconds=_ASK_SECONDS, node=_place(node)))
 
 

@@ -1,5 +1,3 @@
-"""Ray's autoscaler, as far as it can be told and asked. Imported by the bridge alone."""
-
 import contextlib
 import json
 import time
@@ -12,33 +10,33 @@ from ray.experimental import internal_kv
 from runyard.errors import Json
 
 _STATUS = b"__autoscaling_status"
-_WISHES = b"runyard:wishes:"
-_WISH_SECONDS = 600.0
+_REQUESTS = b"runyard:wishes:"
+_REQUEST_SECONDS = 600.0
 _READ_ONLY_KIND = "node_"
 
 
 class Scaling:
     def __init__(self, service: str, *, is_client: bool) -> None:
-        self._key, self._is_client = _WISHES + service.encode(), is_client
+        self._key, self._is_client = _REQUESTS + service.encode(), is_client
         self._asked: list[dict[str, float]] | None = None
 
-    def want(self, bundles: list[dict[str, float]]) -> Json:
-        """Have room for these kept, beside what other services want: a request to Ray replaces the one before it,
-        whoever made it. To be repeated now and then; what is not repeated is forgotten after ten minutes."""
+    def request_minimum(self, bundles: list[dict[str, float]]) -> Json:
+        """Request a minimum of nodes, together with the requests of other services: in Ray a request replaces all
+        earlier ones. Must be repeated; a request that is not repeated expires after ten minutes."""
         if not bundles and not internal_kv._internal_kv_exists(self._key):
             return {}
         if bundles:
             internal_kv._internal_kv_put(self._key, json.dumps({"bundles": bundles, "at": time.time()}).encode())
         else:
             internal_kv._internal_kv_del(self._key)
-        wanted = [bundle for key in internal_kv._internal_kv_list(_WISHES) for bundle in _wish(key)]
+        wanted = [bundle for key in internal_kv._internal_kv_list(_REQUESTS) for bundle in _read_request(key)]
         if wanted != self._asked:
             request_resources(bundles=wanted)
             self._asked = wanted
         return {}
 
     def facts(self) -> Json:
-        """`autoscales`: whether nodes come by themselves, None where that cannot be told. `kinds`: those that can."""
+        """`autoscales`: whether there is an autoscaler, None if not known. `kinds`: types of node that it can start."""
         kinds = self._kinds()
         return {"autoscales": True if kinds else self._autoscales(), "kinds": kinds}
 
@@ -46,7 +44,7 @@ class Scaling:
         """Ids of nodes that are being drained."""
         if self._is_client:
             return set()
-        with contextlib.suppress(Exception):  # not every version of Ray tells
+        with contextlib.suppress(Exception):  # not in every version of Ray
             client = ray._private.worker.global_worker.gcs_client
             return {node.hex() if isinstance(node, bytes) else str(node) for node in client.get_draining_nodes()}
         return set()
@@ -54,7 +52,7 @@ class Scaling:
     def _kinds(self) -> list[Json]:
         if self._is_client:
             return []
-        with contextlib.suppress(Exception):  # only some autoscalers report theirs
+        with contextlib.suppress(Exception):  # only some autoscalers report it
             config: Any = ray._private.state.state.get_cluster_config()
             return [
                 {"name": kind.name, "resources": dict(kind.resources), "max": kind.max_count}
@@ -63,7 +61,7 @@ class Scaling:
         return []
 
     def _autoscales(self) -> bool | None:
-        """Without an autoscaler Ray still reports nodes, as if each were of a kind of its own."""
+        """Tell whether there is an autoscaler. Without one, Ray reports each node as of a type of its own."""
         status = internal_kv._internal_kv_get(_STATUS)
         if not status:
             return None
@@ -73,12 +71,12 @@ class Scaling:
         return None
 
 
-def _wish(key: bytes) -> list[dict[str, float]]:
+def _read_request(key: bytes) -> list[dict[str, float]]:
     try:
-        wish = json.loads(internal_kv._internal_kv_get(key))
+        request = json.loads(internal_kv._internal_kv_get(key))
     except (TypeError, ValueError):
         return []
-    if time.time() - float(wish["at"]) > _WISH_SECONDS:
+    if time.time() - float(request["at"]) > _REQUEST_SECONDS:
         return []
-    found: list[dict[str, float]] = wish["bundles"]
+    found: list[dict[str, float]] = request["bundles"]
     return found

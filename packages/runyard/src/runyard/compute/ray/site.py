@@ -14,7 +14,7 @@ from runyard.ports.engine import Site
 
 
 class RaySite:
-    """A Ray cluster as a site, and its bridge."""
+    """Site of a Ray cluster, with its bridge."""
 
     def __init__(
         self,

@@ -1,5 +1,3 @@
-"""How large a node of a compute target is, and whether a gang of such nodes can ever be had. Pure."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +10,7 @@ _OURS = {"cpu": "CPU", "gpu": "GPU", "memory_gb": "memory"}
 
 
 def bundle_of(body: Mapping[str, Any], sizes: Mapping[str, NodeResources]) -> dict[str, float]:
-    """What one node of the compute target takes of Ray: its `resources`, else those of its `vm_size`, else one CPU."""
+    """Ray resources of one node of a compute target: its `resources`, else those of its `vm_size`, else one CPU."""
     given = {name: amount for name, amount in (body.get("resources") or {}).items() if amount is not None}
     if not given and body.get("vm_size"):
         size = node_resources(str(body["vm_size"]), sizes)
@@ -35,14 +33,14 @@ def _amount(name: str, amount: Any) -> float:
 
 
 def words_for(bundle: Mapping[str, float]) -> str:
-    """For people: "6 CPU, 1 GPU, 56 GB"."""
+    """Resources as text: "6 CPU, 1 GPU, 56 GB"."""
     return ", ".join(
         f"{amount / _GB:.3g} GB" if name == "memory" else f"{amount:g} {name}" for name, amount in bundle.items()
     )
 
 
 def check_gang(count: int, bundle: Mapping[str, float], state: ClusterState) -> None:
-    """Raises InvalidArgument, with the numbers, for what the cluster cannot ever give. What cannot be told passes."""
+    """Raise InvalidArgument, with the numbers, if the cluster can never give these nodes. Passes if not known."""
     here = [node for node in state.nodes if node.fits(bundle)]
     if state.autoscales is None or (state.autoscales and not state.kinds):
         return

@@ -13,7 +13,7 @@ class RayNode(RemoteNode):
     is_head: bool = False
     resources: Mapping[str, float] = field(default_factory=dict)
     why: str = ""
-    """Of a dead one: what Ray says about it."""
+    """Ray's reason why a dead node died."""
 
     def fits(self, bundle: Mapping[str, float]) -> bool:
         return self.is_alive and not self.is_leaving and fits(bundle, self.resources)
@@ -27,7 +27,7 @@ class RayGang:
     state: str
     node_ids: tuple[str, ...]
     gpus: tuple[tuple[str, ...], ...] | None
-    """By bundle; None while they are being found out."""
+    """GPU ids by bundle; None while they are not known yet."""
 
     @property
     def is_ready(self) -> bool:
@@ -36,7 +36,7 @@ class RayGang:
 
 @dataclass(frozen=True)
 class NodeKind:
-    """What the autoscaler can start."""
+    """A type of node that the autoscaler can start."""
 
     name: str
     resources: Mapping[str, float]
@@ -46,16 +46,16 @@ class NodeKind:
 @dataclass(frozen=True)
 class ClusterState:
     nodes: tuple[RayNode, ...]
-    gangs: tuple[RayGang, ...]
+    allocations: tuple[RayGang, ...]
     autoscales: bool | None
-    """Whether nodes come by themselves; None where that cannot be told."""
+    """Whether the cluster has an autoscaler; None if that is not known."""
     kinds: tuple[NodeKind, ...] = ()
 
     def node(self, node_id: str) -> RayNode | None:
         return next((node for node in self.nodes if node.id == node_id), None)
 
     def gang_of(self, run_id: str) -> RayGang | None:
-        return next((gang for gang in self.gangs if gang.name.run_id == run_id), None)
+        return next((allocation for allocation in self.allocations if allocation.name.run_id == run_id), None)
 
 
 def fits(bundle: Mapping[str, float], resources: Mapping[str, float]) -> bool:
@@ -65,7 +65,7 @@ def fits(bundle: Mapping[str, float], resources: Mapping[str, float]) -> bool:
 def state_from_json(body: Json) -> ClusterState:
     return ClusterState(
         nodes=tuple(RayNode(**node) for node in body["nodes"]),
-        gangs=tuple(found for gang in body["gangs"] if (found := gang_from_json(gang)) is not None),
+        allocations=tuple(found for allocation in body["gangs"] if (found := gang_from_json(allocation)) is not None),
         autoscales=body["autoscales"],
         kinds=tuple(NodeKind(kind["name"], kind["resources"], int(kind["max"])) for kind in body["kinds"]),
     )

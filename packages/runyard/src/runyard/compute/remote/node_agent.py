@@ -1,4 +1,5 @@
-"""What a remote node is asked, whoever placed it. Starts our agent and hands messages to it; forks nothing itself."""
+"""Handles the service's requests on a remote node, for any kind of cluster. It starts the agent, and forks nothing
+itself."""
 
 import json
 import os
@@ -16,16 +17,16 @@ from runyard.node.fence import open_guard
 from runyard.node.processes import ProcessId, identify
 from runyard.version import VERSION
 
-_LOOK_AGAIN_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 
 class NodeAgent:
-    """Lives on a node for as long as runs may come there.
+    """Lives on a node as long as runs may come.
 
     `ask` takes `{"op": ...}`: "hello" with `version`; "service" with `url` and `ca`; "start" with `version`,
     `service`, `part` and `plan`; "phases" with `parts`; "recover" with `part`; "cancel" with `part`, `grace` and
     `end_as`; "leave".
-    All may be repeated. It never raises: an error comes back as `{"error": ...}`.
+    All are safe to repeat. It never raises: an error is returned as `{"error": ...}`.
     """
 
     def __init__(
@@ -36,8 +37,8 @@ class NodeAgent:
         guard: ProcessId | None = None,
         requirement: str = "runyard",
     ) -> None:
-        """`home`: see `claim_home`. `environ`: the variables of all that runs there, by default our own. With a `guard`
-        everything ends when that process does. `requirement` is what a node of another version has to install."""
+        """`home`: see `claim_home`. `environ`: variables of the agent and its tasks, by default our own. With a `guard`
+        all tasks are killed when that process ends. `requirement`: what to install on a node of another version."""
         self._home, self._requirement = home, requirement
         self._agent = WarmAgent(self._home, environ=environ, guard=guard)
         self._parts = NodeParts(self._home, self._agent)
@@ -66,7 +67,7 @@ class NodeAgent:
         return {"version": VERSION, "home": str(self._home), "pid": os.getpid()}
 
     def _service(self, request: Json) -> Json:
-        """Where the service is reached from here. Without any token: a node has only those of its attempts."""
+        """Keep the service's address for this node. It has no token: a node has only those of its attempts."""
         self._write("service.json", {"url": request["url"], "ca": request["ca"]})
         return {}
 
@@ -89,7 +90,7 @@ class NodeAgent:
         return {}
 
     def _leave(self, _: Json) -> Json:
-        """The agent goes, unless it has something to look after: `is_free` says which."""
+        """End the agent, unless it has tasks. `is_free` tells whether it ends."""
         if attempt_folders(self._home):
             return {"is_free": False}
         self._is_leaving = True
@@ -97,7 +98,7 @@ class NodeAgent:
         return {"is_free": True}
 
     def _keep_agent(self) -> None:
-        """An agent that is killed while parts are here is started again at once: nobody else ends what they leave."""
+        """Restart an agent that is killed while it has tasks: nothing else would clean up after them."""
         while not self._is_leaving:
             try:
                 process = identify(int(self._agent.ask({"op": "status"})["pid"]))
@@ -106,9 +107,9 @@ class NodeAgent:
             if process is not None:
                 _wait_for_end(process)
             else:
-                time.sleep(_LOOK_AGAIN_SECONDS)
+                time.sleep(_POLL_SECONDS)
             while not self._is_leaving and not attempt_folders(self._home):
-                time.sleep(_LOOK_AGAIN_SECONDS)
+                time.sleep(_POLL_SECONDS)
 
     def _write(self, name: str, body: Json) -> None:
         text = json.dumps(body)
@@ -122,7 +123,7 @@ class NodeAgent:
 
 
 def require_version(wanted: str, requirement: str = "runyard") -> None:
-    """Plans of another version may say what this one does not know."""
+    """Raise EngineError unless the service has our version: a plan of another may have unknown fields."""
     if wanted != VERSION:
         raise EngineError(
             f"This node has runyard {VERSION}, the service {wanted}.",

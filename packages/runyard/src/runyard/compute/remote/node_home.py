@@ -11,15 +11,15 @@ _GUARD = "guard"
 
 
 def nodes_folder() -> Path:
-    """Where the homes of nodes lie on their machine: RUNYARD_NODE_HOME, else ~/.runyard/nodes."""
+    """Folder of the node homes on this machine: RUNYARD_NODE_HOME, else ~/.runyard/nodes."""
     return Path(os.environ.get("RUNYARD_NODE_HOME") or "~/.runyard/nodes").expanduser().absolute()
 
 
 def claim_home(root: Path, service: str, address: str, guard: ProcessId) -> Path:
-    """The home folder of the node that stands and falls with the process `guard`.
+    """Claim a home folder for the node whose life is that of the process `guard`.
 
-    The same at every call. A node that is gone leaves its home, and what is cached there, to the next of its address;
-    nodes of one machine never share one.
+    Every call returns the same. The next node with the same address gets the home of an ended node, with its caches.
+    Two living nodes of one machine never share a home.
     """
     folder = root / _ODD.sub("_", service)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

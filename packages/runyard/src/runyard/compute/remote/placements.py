@@ -12,7 +12,7 @@ from runyard.model.runs import AttemptId, RunId
 
 @dataclass(frozen=True)
 class RemoteNode:
-    """A node as who placed it knows it."""
+    """A node of a remote cluster."""
 
     id: str
     address: str
@@ -21,7 +21,7 @@ class RemoteNode:
 
 @dataclass(frozen=True)
 class Placement:
-    """On which nodes an attempt was started."""
+    """The nodes on which an attempt was started."""
 
     attempt_id: AttemptId
     run_id: RunId
@@ -32,7 +32,7 @@ class Placement:
 
 
 class Placements:
-    """Kept in files of the service's home, so that a restart of it finds every attempt again."""
+    """Placements of attempts, in files of the service's home, so that they survive a restart."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -56,7 +56,7 @@ class Placements:
         self._known[placement.attempt_id] = placement
 
     def forget_others(self, living: set[RunId]) -> None:
-        """Only the attempts of these runs are still asked for."""
+        """Forget the attempts of all other runs."""
         for file in self._folder.glob("[!.]*.json"):
             with contextlib.suppress(OSError, ValueError, KeyError):
                 body = json.loads(file.read_bytes())
@@ -67,7 +67,7 @@ class Placements:
                     file.unlink(missing_ok=True)
 
     def busy_nodes(self, living: set[RunId]) -> set[str]:
-        """Ids of the nodes where attempts of these runs were started."""
+        """Ids of the nodes on which attempts of these runs were started."""
         found: Sequence[Placement] = list(self._known.values())
         return {node.id for placement in found if placement.run_id in living for node in placement.nodes}
 

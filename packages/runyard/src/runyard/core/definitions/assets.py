@@ -1,4 +1,4 @@
-"""Assets as clients write them, typed; `raw` is what is stored and shown, with fields of other versions in it."""
+"""Typed definitions of assets. `raw` is stored and shown as it is, fields of other versions included."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ from runyard.model.web_services import ServiceType
 
 @dataclass(frozen=True)
 class ModelDefinition:
-    """A registered model: its files, or the run and path that they are taken from, and how it was made."""
+    """A registered model: its files, or the run and path to take them from, and its origin."""
 
     kind: ClassVar[AssetKind] = AssetKind.MODEL
     raw: JsonObject = field(default_factory=dict)
 
     @classmethod
     def parse(cls, raw: JsonObject) -> "ModelDefinition":
-        """Raises InvalidArgument naming the field that is not as it must be."""
+        """Raises InvalidArgument naming the wrong field."""
         found = cls(raw)
         _ = found.run_id, found.framework, found.framework_version, found.model_path, found.resources
         if found.files_of_run is None:
@@ -40,7 +40,7 @@ class ModelDefinition:
 
     @property
     def model_path(self) -> str | None:
-        """Where its files are among those of its run; None where they are given."""
+        """Path of its files in its run; None if the files are given."""
         return None if self.raw.get("model_path") is None else self._fields.text("model_path")
 
     @property
@@ -57,7 +57,7 @@ class ModelDefinition:
 
     @property
     def client(self) -> JsonObject | None:
-        """The Python and packages of whoever registered it, as far as they were told."""
+        """Python and packages of the client that registered it, as far as it reported them."""
         told = self.raw.get("client")
         return told if isinstance(told, Mapping) else None
 
@@ -67,24 +67,24 @@ class ModelDefinition:
 
     @property
     def files_of_run(self) -> str | None:
-        """The path of its files among those of its run; None where it brings files itself."""
+        """Path to take its files from in its run; None if it lists its own files."""
         return None if "files" in self.raw else self.model_path
 
     @property
     def resources(self) -> Mapping[str, float]:
-        """cpu, memory_in_gb and gpu of its resource_configuration, those that were given."""
+        """The given values of cpu, memory_in_gb and gpu of its resource_configuration."""
         wanted = ("cpu", "memory_in_gb", "gpu")
         return {name: _amount(name, self.raw[name]) for name in wanted if self.raw.get(name) is not None}
 
     @property
     def datasets(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of a scenario and a dataset's id; anybody may have written them otherwise."""
+        """Pairs of a scenario and a dataset id. Malformed entries are skipped."""
         given = self.raw.get("datasets")
         pairs = [pair for pair in given if isinstance(pair, list | tuple)] if isinstance(given, list | tuple) else []
         return tuple((str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2)
 
     def with_files(self, files: list[FileEntry], run_id: str) -> "ModelDefinition":
-        """As it is stored: with the files themselves, and without the path that they came from."""
+        """The definition to store: with the files, without the path that they came from."""
         rows: JsonValue = [[entry.path, entry.sha256, entry.size, entry.mode] for entry in files]
         kept = {name: value for name, value in self.raw.items() if name != "model_path"}
         return ModelDefinition({**kept, "files": rows, **({"run_id": run_id} if run_id else {})})
@@ -96,14 +96,14 @@ class ModelDefinition:
 
 @dataclass(frozen=True)
 class ImageDefinition:
-    """A scoring script with its environment and models, to be deployed later."""
+    """A scoring script with its environment and models, for later deployment."""
 
     kind: ClassVar[AssetKind] = AssetKind.IMAGE
     raw: JsonObject = field(default_factory=dict)
 
     @classmethod
     def parse(cls, raw: JsonObject) -> "ImageDefinition":
-        """Raises InvalidArgument, as for a deployment of the same models and script."""
+        """Raises InvalidArgument as a deployment of the same models and script does."""
         if raw.get("inference") is None:
             raise InvalidArgument("An image needs a scoring script.", hint="Give execution_script in image_config.")
         found = cls(raw)
@@ -112,7 +112,7 @@ class ImageDefinition:
 
     @read_once
     def deployment(self) -> DeploymentSpec:
-        """A deployment of it."""
+        """The deployment of this image."""
         given = {"models": self.raw.get("models"), "inference": self.raw.get("inference")}
         return DeploymentSpec.parse(given, type=ServiceType.ACI.value)
 
@@ -127,7 +127,7 @@ class ImageDefinition:
 
 @dataclass(frozen=True)
 class StoredDatastore:
-    """A datastore as it is stored: without its credentials, which are in the vault."""
+    """A datastore as stored: without its credentials, which are in the vault."""
 
     kind: ClassVar[AssetKind] = AssetKind.DATASTORE
     raw: JsonObject = field(default_factory=dict)
@@ -139,7 +139,7 @@ class StoredDatastore:
 
 @dataclass(frozen=True)
 class DatastoreDefinition:
-    """A place for data, checked: every setting and credential is one that its kind takes."""
+    """A checked datastore: its kind accepts every setting and credential."""
 
     name: str
     kind: str
@@ -148,7 +148,7 @@ class DatastoreDefinition:
 
 
 NewAsset: TypeAlias = ModelDefinition | ImageDefinition | EnvironmentDefinition | ComputeDefinition
-"""Assets that are registered by name and definition. Datasets and datastores have routes of their own."""
+"""Assets that are registered by name and definition. Datasets and datastores have their own routes."""
 AnyAsset: TypeAlias = NewAsset | DatasetDefinition | StoredDatastore
 _BY_KIND: Mapping[AssetKind, type[AnyAsset]] = {
     one.kind: one
@@ -178,12 +178,13 @@ def asset_kind(word: str) -> AssetKind:
 
 
 def stored_asset(kind: AssetKind, raw: JsonObject) -> AnyAsset:
-    """The body of an asset that is there, or will be; its fields are read when they are asked for."""
+    """Definition of a stored asset; its fields are read on first use."""
     return _BY_KIND[kind](raw)
 
 
 def new_asset(kind: AssetKind, raw: JsonObject) -> NewAsset:
-    """Raises InvalidArgument naming the field that is not as it must be. Not for datasets and datastores."""
+    """Parse the definition of a new asset. Raises InvalidArgument naming the wrong field. Not for datasets and
+    datastores."""
     return _PARSED[kind](raw)
 
 
@@ -203,7 +204,7 @@ def properties_in(raw: JsonObject) -> JsonObject:
 
 
 def given_texts(given: JsonObject) -> Mapping[str, str]:
-    """Settings or credentials of a datastore; null counts as empty. An error never tells the value."""
+    """Settings or credentials of a datastore; null counts as empty. An error never contains the value."""
     for name, value in given.items():
         if value is not None and not isinstance(value, str):
             raise InvalidArgument(f"{name[:80]} must be a string, got {type(value).__name__}.")

@@ -1,4 +1,4 @@
-"""A compute target as clients write it: how many nodes it may have, what each has, and where they are."""
+"""Definition of a compute target: its number of nodes, their resources and their site."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,27 +10,27 @@ from runyard.model.assets import AssetKind
 from runyard.model.nodes import DEFAULT_IDLE_SECONDS
 
 PLACE_FIELDS = frozenset({"engine", "address", "settings", "resources"})
-"""They say which machines the service talks to and what it takes of them: for its owner alone."""
+"""Fields that choose the machines and their resources; only the owner may set them."""
 _RESOURCES: Mapping[str, int] = {"cpu": 10_000, "gpu": 1_000, "memory_gb": 1_000_000}
-"""The largest amounts that may be asked of a node."""
+"""Largest amounts that may be requested of a node."""
 _MOST_NODES = 10_000
 _MOST_IDLE_SECONDS = 10**9
 
 
 @dataclass(frozen=True)
 class ComputeDefinition:
-    """`raw` is what is stored and shown; fields that this version does not know stay in it."""
+    """`raw` is stored and shown as it is, unknown fields included."""
 
     kind: ClassVar[AssetKind] = AssetKind.COMPUTE
     raw: JsonObject = field(default_factory=dict)
 
     @classmethod
     def parse(cls, raw: JsonObject) -> "ComputeDefinition":
-        """Raises InvalidArgument naming the field that cannot be. Its compute kind checks `settings` and `address`."""
+        """Raises InvalidArgument naming the wrong field. Its compute kind checks `settings` and `address`."""
         return cls(raw).checked()
 
     def checked(self) -> "ComputeDefinition":
-        """Itself, once every field could be read."""
+        """Read every field and return the definition."""
         _ = self.engine, self.address, self.settings, self.resources
         _ = self.max_nodes, self.idle_seconds, self.vm_priority
         if self.min_nodes > self.max_nodes:
@@ -39,7 +39,7 @@ class ComputeDefinition:
 
     @property
     def engine(self) -> str | None:
-        """The name of its compute kind, which may not be there; None for the default one."""
+        """Name of its compute kind, which may not be installed; None for the default kind."""
         engine = self.raw.get("engine")
         return None if engine is None else str(engine)
 
@@ -60,7 +60,7 @@ class ComputeDefinition:
 
     @read_once
     def resources(self) -> Mapping[str, float]:
-        """The least that a node has: `cpu`, `gpu` and `memory_gb`, those that were given."""
+        """Minimum resources of a node: the given values of `cpu`, `gpu` and `memory_gb`."""
         given = self.raw.get("resources")
         if given is None:
             return {}
@@ -100,7 +100,7 @@ class ComputeDefinition:
 
     @property
     def own_place(self) -> tuple[JsonValue, ...]:
-        """Its own address and settings; empty where they are left to the operator's settings."""
+        """Its own address and settings; empty if the operator's settings apply."""
         own = self.raw.get("address"), self.raw.get("settings")
         return own if any(own) else ()
 

@@ -1,4 +1,4 @@
-"""The data that a run definition asks for: datasets it reads, places on datastores it uses, outputs it writes."""
+"""The data section of a run definition: dataset inputs, data references and outputs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from runyard.model.names import check_asset_name
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 LINK = "link"
-"""The mode of an output that the script links itself."""
+"""Mode of an output that the script links itself."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class DatasetInput:
 
 @dataclass(frozen=True)
 class DataReference:
-    """A place on a datastore that a run uses as it is."""
+    """A path on a datastore that a run uses directly."""
 
     name: str
     datastore: str
@@ -41,20 +41,20 @@ class DataReference:
 
 @dataclass(frozen=True)
 class Registration:
-    """What register_on_complete asked for an output."""
+    """Options of register_on_complete for an output."""
 
     name: str
     description: str = ""
     tags: Tags = field(default_factory=dict)
     table_format: JsonObject = field(default_factory=dict)
-    """Makes it a tabular dataset, read in this way."""
+    """If set, the output is registered as a tabular dataset in this format."""
 
 
 @dataclass(frozen=True)
 class OutputData:
     name: str
     mode: str
-    """"mount", "upload", or "link" for one that the script links itself."""
+    """"mount", "upload", or "link" if the script links it itself."""
     datastore: str
     """"" for the workspace's default."""
     destination: str
@@ -63,12 +63,12 @@ class OutputData:
     path_on_compute: str | None
     overwrite: bool
     globs: tuple[str, ...]
-    """Which files are uploaded; empty means all."""
+    """Files to upload; empty means all."""
     registration: Registration | None
 
 
 def relative_path(path: str, what: str) -> str:
-    """The path without leading or trailing slashes; InvalidArgument if it could lead out of its root."""
+    """The path without leading and trailing slashes. Raises InvalidArgument if it leaves its root."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or "\0" in path:
         raise InvalidArgument(f"{what} is {path!r}, which leaves its root.", hint="Give a path below it, without '..'.")

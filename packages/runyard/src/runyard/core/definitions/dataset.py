@@ -1,4 +1,4 @@
-"""A dataset as clients write it: what it is made of, and in which way it is read."""
+"""Definition of a dataset: its sources, and how they are read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from runyard.model.names import check_asset_name, check_relative_path, check_tex
 MOST_SOURCES = 20_000
 LONGEST_ADDRESS = 8192
 _DEFINITION = ("type", "sources", "steps", "format")
-"""Fields that make another version; the rest may be changed in place."""
+"""Fields whose change creates a new version; the others are changed in place."""
 _KNOWN = (*_DEFINITION, "description", "properties")
 _PIN = "pin"
 
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """A web address, or a path of a datastore."""
+    """A web address, or a path on a datastore."""
 
     url: str = ""
     """"" for a path of a datastore."""
@@ -33,16 +33,16 @@ class DatasetSource:
 
 @dataclass(frozen=True)
 class DatasetDefinition:
-    """`raw` is what is stored and shown. Each field is read when it is first asked for."""
+    """`raw` is stored and shown as it is. Each field is read on first use."""
 
     kind: ClassVar[AssetKind] = AssetKind.DATASET
     raw: JsonObject = field(default_factory=dict)
 
     @classmethod
     def parse(cls, raw: JsonObject) -> "DatasetDefinition":
-        """Check every field; unknown ones are refused. InvalidArgument names the source that is wrong.
+        """Check every field and refuse unknown ones. Raises InvalidArgument naming the wrong source.
 
-        Steps of a file dataset are tried out by whoever applies them.
+        Steps of a file dataset are checked when they are applied.
         """
         for key in raw:
             if key not in (*_KNOWN, _PIN):
@@ -70,7 +70,7 @@ class DatasetDefinition:
 
     @classmethod
     def of_path(cls, datastore: str, path: str, *, table_format: JsonObject = NOTHING) -> "DatasetDefinition":
-        """All files at a path of a datastore; a table of them with a format."""
+        """Dataset of all files at a path of a datastore; a tabular one if a format is given."""
         source: JsonObject = {"datastore": datastore, "path": path}
         if not table_format:
             return cls.parse({"type": "file", "sources": [source]})
@@ -83,7 +83,7 @@ class DatasetDefinition:
 
     @read_once
     def sources(self) -> tuple[DatasetSource, ...]:
-        """Either all web addresses, or all paths of datastores."""
+        """Sources: all web addresses, or all datastore paths."""
         rows = self.raw.get("sources")
         given = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
         return tuple(
@@ -98,13 +98,13 @@ class DatasetDefinition:
 
     @property
     def pin(self) -> JsonObject | None:
-        """The files that were there when its version was made; None where nobody looked."""
+        """The files at the creation of its version; None if they were not recorded."""
         pin = self.raw.get(_PIN)
         return pin if isinstance(pin, Mapping) and pin else None
 
     @property
     def manifest(self) -> str | None:
-        """The hash of the list of files that it was pinned to."""
+        """Hash of the list of files that it is pinned to."""
         manifest = (self.pin or {}).get("manifest")
         return manifest if isinstance(manifest, str) else None
 
@@ -116,12 +116,12 @@ class DatasetDefinition:
         return DatasetDefinition({**self.raw, "description": description}) if description else self
 
     def means_the_same(self, other: "DatasetDefinition") -> bool:
-        """True if both are made of the same sources in the same way; descriptions and properties do not count."""
+        """True if both have the same sources and steps; descriptions and properties do not count."""
         return all((self.raw.get(name) or None) == (other.raw.get(name) or None) for name in _DEFINITION)
 
 
 def shown_address(url: str) -> str:
-    """The address for messages: without a login, and without the query, which may hold a signature."""
+    """Address for messages: without the login and without the query, which may hold a signature."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 

@@ -1,4 +1,4 @@
-"""A deployment of models as a client asks for it: of which models, with which script, how it is to be served."""
+"""Definition of a deployment: its models, scoring script and configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,19 +14,19 @@ from runyard.model.web_services import ServiceType
 
 @dataclass(frozen=True)
 class InferenceConfig:
-    """A scoring script, its files and what it runs in."""
+    """A scoring script, its files and its environment."""
 
     entry_script: str
     """Path in `files`."""
     files: tuple[FileEntry, ...]
     environment: EnvironmentDefinition | None = None
-    """None: one that suits the models."""
+    """None: an environment that fits the models is chosen."""
     description: str = ""
     source_directory: str = ""
 
     @classmethod
     def parse(cls, value: JsonValue) -> "InferenceConfig":
-        """Raises InvalidArgument. Whether the files' blobs are here is asked by whoever has them."""
+        """Raises InvalidArgument. Does not check that the blobs of the files are stored."""
         if not isinstance(value, Mapping):
             raise InvalidArgument("inference must be an object.", hint="Send it as InferenceConfig does.")
         given = Fields(value, "inference")
@@ -45,7 +45,7 @@ class InferenceConfig:
         )
 
     def to_json(self) -> JsonObject:
-        """As it is stored and shown."""
+        """JSON for storage and responses."""
         return {
             "entry_script": self.entry_script,
             "files": [[entry.path, entry.sha256, entry.size, entry.mode] for entry in self.files],
@@ -57,20 +57,21 @@ class InferenceConfig:
 
 @dataclass(frozen=True)
 class DeploymentSpec:
-    """None where a field is not given. `config` is the deploy_configuration: the table of parameters checks it."""
+    """A deployment request; None for a field that is not given. `config` is the deploy_configuration, which the table
+    of parameters checks."""
 
     type: ServiceType | None = None
     models: tuple[str, ...] | None = None
-    """Each as NAME:VERSION, NAME for the newest, or an id."""
+    """Each as NAME:VERSION, NAME for the newest version, or an id."""
     inference: InferenceConfig | None = None
     config: JsonObject = field(default_factory=dict)
     image_id: str | None = None
-    """An image brings its models and script, where the deployment does not say them itself."""
+    """Image that provides models and script if the deployment does not name them."""
     submitter: Submitter | None = None
 
     @classmethod
     def parse(cls, raw: JsonObject, *, type: str | None = None) -> "DeploymentSpec":
-        """Raises InvalidArgument. `type` counts where the body has none."""
+        """Raises InvalidArgument. `type` is used if the body has none."""
         given, word = Fields(raw), raw.get("type") or type
         inference, submitter = raw.get("inference"), raw.get("submitter")
         config, models = raw.get("config"), raw.get("models")
@@ -85,11 +86,12 @@ class DeploymentSpec:
 
     @property
     def redefines(self) -> bool:
-        """Whether it says what is served: another model, script or image."""
+        """True if it changes what is served: a model, script or image."""
         return self.models is not None or self.inference is not None or self.image_id is not None
 
     def over(self, stored: "DeploymentSpec", config: JsonObject) -> "DeploymentSpec":
-        """What is stored with this change in it. An image that is left for other models or code is no longer named."""
+        """The stored deployment with this change applied. A change of models or code drops the reference to the
+        image."""
         kept = replace(
             stored,
             config=config,

@@ -1,4 +1,4 @@
-"""An environment as SDK v1 writes it: its variables, its packages and the image that it lies in."""
+"""Definition of an environment as SDK v1 writes it: variables, packages and container image."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class PythonSection:
     pip_packages: tuple[str, ...]
     channels: tuple[str, ...]
     versions_chosen_by_sdk: tuple[str, ...]
-    """Lines of the packages whose version the SDK filled in, not the user."""
+    """Package lines whose version the SDK filled in, not the user."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class BuildContext:
     location_type: str
     dockerfile_path: str
     dockerfile: str
-    """The text of the Dockerfile, which is read from the context when the environment is taken in."""
+    """Text of the Dockerfile; read from the context when the environment is registered or submitted."""
     rows: JsonValue
-    """The files as they were sent: read by `files`, since there may be many."""
+    """Files as the client sent them; parsed by `files`, because there may be many."""
 
     @read_once
     def files(self) -> tuple[FileEntry, ...]:
-        """Each path within the context."""
+        """Files with their paths below the context."""
         return file_entries(self.rows, "files of the build context", "the build context's path")
 
 
@@ -49,7 +49,7 @@ class DockerSection:
     base_dockerfile: str
     registry_address: str
     registry_login: Mapping[str, JsonValue]
-    """What is given of `username` and `password`."""
+    """The given values of `username` and `password`."""
     build_context: BuildContext | None
     platform_os: str
     platform_architecture: str
@@ -57,25 +57,25 @@ class DockerSection:
 
 @dataclass(frozen=True)
 class EnvironmentDefinition:
-    """`raw` is what is stored and shown. Each section is read once, when it is first asked for."""
+    """`raw` is stored and shown as it is. Each section is read once, on first use."""
 
     kind: ClassVar[AssetKind] = AssetKind.ENVIRONMENT
     raw: JsonObject = field(default_factory=dict)
 
     @classmethod
     def parse(cls, value: JsonValue) -> "EnvironmentDefinition":
-        """Raises InvalidArgument naming the field that is not as it must be."""
+        """Raises InvalidArgument naming the wrong field."""
         if not isinstance(value, Mapping):
             raise InvalidArgument("environment must be an object.", hint="Send it as Environment makes it.")
         return cls(value).checked()
 
     def checked(self) -> "EnvironmentDefinition":
-        """Itself, once every section could be read."""
+        """Read every section and return the definition."""
         _ = self.name, self.version, self.variables, self.python, self.docker
         return self
 
     def __bool__(self) -> bool:
-        """Whether anything is said of it."""
+        """False if no field is given."""
         return bool(self.raw)
 
     def with_fields(self, **fields: JsonValue) -> "EnvironmentDefinition":
@@ -83,17 +83,17 @@ class EnvironmentDefinition:
         return EnvironmentDefinition({**self.raw, **fields})
 
     def called(self, name: str, version: str) -> "EnvironmentDefinition":
-        """The same under another name and version. What was read of it is not read again."""
+        """Copy with another name and version. Keeps the sections that were already read."""
         made = self.with_fields(name=name, version=version)
         made.__dict__.update({key: value for key, value in self.__dict__.items() if key in _SECTIONS})
         return made
 
     def with_docker(self, **fields: JsonValue) -> "EnvironmentDefinition":
-        """With these fields of its `docker` section in place of its own."""
+        """Return a copy with these fields of its `docker` section replaced."""
         return self.with_fields(docker={**self.docker_fields(), **fields})
 
     def docker_fields(self) -> JsonObject:
-        """Its `docker` section as it is stored."""
+        """The stored `docker` section."""
         return self._fields.section("docker").raw
 
     def build_context_fields(self) -> JsonObject:
@@ -117,7 +117,7 @@ class EnvironmentDefinition:
 
     @read_once
     def variables(self) -> Mapping[str, str]:
-        """What the user set for the script's process."""
+        """The user's environment variables for the script."""
         given = self.raw.get("environmentVariables")
         if not given:
             return {}
@@ -172,14 +172,14 @@ class EnvironmentDefinition:
 
 
 def why_no_variable(name: str, value: str) -> str:
-    """What keeps a process from being started with that variable."""
+    """Why no process can be started with this variable; "" if it can."""
     if not name or "=" in name or "\0" in name:
         return "which is no name of a variable: that has a letter and neither '=' nor NUL"
     return "whose value has a NUL" if "\0" in value else ""
 
 
 def docker_arguments(value: JsonValue) -> tuple[str, ...]:
-    """One string counts as a list of it."""
+    """Arguments as a tuple; a single string counts as a list of one."""
     given = [value] if isinstance(value, str) else value or ()
     if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
         raise InvalidArgument(f"docker.arguments must be a list of strings, got {shown(value)}.")
@@ -187,7 +187,7 @@ def docker_arguments(value: JsonValue) -> tuple[str, ...]:
 
 
 def file_entries(rows: JsonValue, called: str, path_called: str) -> tuple[FileEntry, ...]:
-    """Of a list of [path, sha256, size, mode]."""
+    """Parse a list of [path, sha256, size, mode]. Raises InvalidArgument."""
     try:
         given: Sequence[tuple[str, str, int, int]] = rows or ()  # type: ignore[assignment]  # each is checked below
         entries = [FileEntry(str(path), str(sha256), int(size), int(mode)) for path, sha256, size, mode in given]
@@ -199,7 +199,7 @@ def file_entries(rows: JsonValue, called: str, path_called: str) -> tuple[FileEn
 
 
 def _dependencies(conda: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Packages of conda, and those of pip, which stand in an object among them."""
+    """Conda packages and pip packages; the latter are in an object among the dependencies."""
     packages: list[str] = []
     pip: list[str] = []
     for entry in conda.items("dependencies"):
@@ -220,6 +220,6 @@ def _build_context(given: Fields) -> BuildContext:
 
 
 def environment_in(raw: JsonObject) -> EnvironmentDefinition:
-    """That of an object which may have one in its field `environment`."""
+    """Environment in the field `environment` of an object; an empty one if it has none."""
     value = raw.get("environment")
     return EnvironmentDefinition(as_object(value, "environment") if value else NOTHING)

@@ -1,4 +1,4 @@
-"""Reads typed fields out of JSON objects. An error names the field by its path, or by the user's word for it."""
+"""Reads typed fields from JSON objects. An error names the field by its path, or by the SDK's name for it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ NOTHING: JsonObject = {}
 
 @dataclass(frozen=True)
 class MergePatch:
-    """Fields to set in a stored object. A null removes the field; fields of other versions are taken as they come."""
+    """Fields to set in a stored object. A null removes the field; unknown fields are kept."""
 
     fields: JsonObject = field(default_factory=dict)
 
@@ -26,9 +26,9 @@ class MergePatch:
 
 
 class read_once(Generic[T]):
-    """A property of a frozen record that is worked out when it is first asked for, then kept beside the fields.
+    """A cached property of a frozen record.
 
-    As functools.cached_property, without the lock that it takes in Python 3.11: two threads may both work it out.
+    As functools.cached_property, without the lock that Python 3.11 takes: two threads may both compute it.
     """
 
     def __init__(self, read: Callable[[Any], T]) -> None:
@@ -40,16 +40,16 @@ class read_once(Generic[T]):
 
 
 def shown(value: object) -> str:
-    """The value as an error shows it: printable, in at most 80 characters."""
+    """The value for an error message: printable, at most 80 characters."""
     try:
         text = ascii(value)
-    except (RecursionError, ValueError):  # nested, or a number of more digits, than anybody would read
+    except (RecursionError, ValueError):  # nested too deep, or a number with too many digits
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def whole_number(value: object, called: str, *, at_least: int = 0, at_most: int | None = None) -> int:
-    """Raises InvalidArgument for anything else, truth values and numbers with a point included."""
+    """The value if it is an integer in the range. Raises InvalidArgument otherwise, also for bools and floats."""
     most = value if at_most is None else at_most
     if isinstance(value, int) and not isinstance(value, bool) and isinstance(most, int) and at_least <= value <= most:
         return value
@@ -64,7 +64,7 @@ def as_object(value: JsonValue, path: str) -> JsonObject:
 
 
 class Fields:
-    """The fields of one object. What is null counts as not given; fields that nobody asks for are left alone."""
+    """The fields of one object. A null counts as not given; fields that are not read are not checked."""
 
     __slots__ = ("_name", "_within", "raw")
 
@@ -72,12 +72,12 @@ class Fields:
         self.raw, self._name, self._within = raw, name, within
 
     def path_of(self, name: str) -> str:
-        """Put together only when something is wrong with the field: most definitions are right."""
+        """Path of the field for an error. Built only on errors, since most definitions are valid."""
         own = self._within.path_of(self._name) if self._within else self._name
         return f"{own}.{name}" if own else name
 
     def text(self, name: str, default: str = "") -> str:
-        """A number is written out; "" counts as not given."""
+        """A string; a number is converted, and "" counts as not given."""
         value = self.raw.get(name)
         if isinstance(value, str):
             return value or default
@@ -101,14 +101,14 @@ class Fields:
         return default if value is None else whole_number(value, called or self.path_of(name), at_least=at_least)
 
     def section(self, name: str) -> "Fields":
-        """An object of its own; one without fields where it is not given."""
+        """A nested object; an empty one if it is not given."""
         value = self.raw.get(name)
         if not value:
             return Fields(NOTHING, name, self)
         return Fields(value if isinstance(value, dict) else as_object(value, self.path_of(name)), name, self)
 
     def items(self, name: str) -> Sequence[JsonValue]:
-        """A list of anything; empty where it is not given."""
+        """A list of any values; empty if it is not given."""
         value = self.raw.get(name)
         if not value:
             return ()
@@ -117,9 +117,9 @@ class Fields:
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of strings; whatever else is in it is written out."""
+        """A list of strings; other values are converted."""
         return tuple(map(str, self.items(name)))
 
     def strings(self, name: str) -> Mapping[str, str]:
-        """An object of strings; whatever else is in it is written out."""
+        """An object of strings; other values are converted."""
         return {str(key): str(value) for key, value in self.section(name).raw.items()}

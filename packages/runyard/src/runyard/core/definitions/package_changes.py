@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PackageSettingsChange:
-    """Changes of a workspace's package settings: what is None stays. See PackageSettings for the fields."""
+    """Changes of a workspace's package settings. None keeps a setting. See PackageSettings for the fields."""
 
     index_url: str | None = None
     extra_index_urls: tuple[str, ...] | None = None
@@ -17,4 +17,4 @@ class PackageSettingsChange:
     python_downloads: str | None = None
     without_engine: str | None = None
     reset: frozenset[str] = frozenset()
-    """Names of settings that go back to their defaults."""
+    """Names of settings to reset to their defaults."""

@@ -1,5 +1,4 @@
-"""What a supervisor tells of its part of an attempt. A script can read its attempt's token, so reports come from
-anybody."""
+"""Reports of supervisors on their node tasks. A script can read its attempt's token, so no report is trusted."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,12 +24,12 @@ class ReportedError:
     message: str = ""
     cause: str = ""
     said: str = ""
-    """Why an environment could not be made, and what the tool said."""
+    """`cause` is why an environment could not be built, `said` the output of the tool."""
 
 
 @dataclass(frozen=True)
 class LastLines:
-    """What a process wrote last, and what it raised."""
+    """Last lines of a process's log, and the exception that it raised."""
 
     tail: str
     raised: str
@@ -45,7 +44,7 @@ class RankOfPart:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """A field that was not told is None or empty. `raw` is what is stored of the part: fields of other versions too."""
+    """One report. A field that was not sent is None or empty. `raw` is stored as it is, unknown fields included."""
 
     state: str
     node: int = 0
@@ -54,7 +53,7 @@ class NodeReport:
     environment_key: str = ""
     started_at: datetime | None = None
     outcome: str = ""
-    """One of OUTCOMES in a report of an end."""
+    """One of OUTCOMES if the report is of an end."""
     error: ReportedError | None = None
     exit_code: int | None = None
     signal: int | None = None
@@ -65,17 +64,17 @@ class NodeReport:
     undelivered: int | None = None
     failed_at: datetime | None = None
     failed_node: int | None = None
-    """Where the failure was: a launcher answers for ranks on other nodes."""
+    """Node of the failure: a launcher also reports failures of ranks on other nodes."""
     log: str = ""
     is_lost: bool = False
-    """Its node is gone."""
+    """True if its node is gone."""
     why: str | None = None
     """Why the node is gone."""
     address: str = ""
     is_essential: bool = True
     warnings: tuple[str, ...] = ()
     outputs: Mapping[str, int] = field(default_factory=dict)
-    """How many files each output has."""
+    """Number of files of each output."""
     last_lines: Mapping[str, LastLines] = field(default_factory=dict)
     """By rank."""
     ranks: tuple[RankOfPart, ...] = ()
@@ -85,7 +84,7 @@ class NodeReport:
 
     @classmethod
     def parse(cls, raw: JsonObject) -> "NodeReport":
-        """Texts are cut to what is worth keeping. InvalidArgument names the field that cannot be right."""
+        """Parse a report; long texts are cut. Raises InvalidArgument naming the wrong field."""
         state = raw.get("state")
         if state not in STATES:
             raise _wrong("state", f"one of {', '.join(sorted(STATES))}", state) if "state" in raw else _missing("state")
@@ -96,19 +95,19 @@ class NodeReport:
 
     @classmethod
     def of_part(cls, state: str, facts: JsonObject) -> "NodeReport":
-        """All that a part has told up to a state, as it is stored."""
+        """Report from the stored facts of a node task in a state."""
         return _read(state, facts)
 
 
 @dataclass(frozen=True)
 class ReportAnswer:
-    """What the supervisor is to do now."""
+    """Instructions for the supervisor in reply to its report."""
 
     cancel: bool
     end_as: str
-    """What it reports when it was told to stop and had not ended."""
+    """Outcome to report if it was told to stop before it ended."""
     roster: tuple[JsonObject, ...] | None
-    """What the nodes must know of one another, by node; None until all are ready."""
+    """What the nodes need to know of each other, by node; None until all are ready."""
 
 
 def _read(state: str, raw: JsonObject) -> NodeReport:

@@ -1,4 +1,4 @@
-"""A run definition as SDK v1 writes it, typed: read once from what a client sent or a store kept, then passed on."""
+"""Typed run definition of SDK v1. It is read once from a request or a store, then passed on."""
 
 import math
 import re
@@ -19,7 +19,7 @@ from runyard.errors import InvalidArgument
 
 ATTEMPTS_VARIABLE = "RUNYARD_MAX_ATTEMPTS"
 OUTPUTS_OF = "outputs_of"
-"""Names, in 'runyard' of a definition, the run with whose outputs/ that one begins. Only we set it."""
+"""Field of the `runyard` section: the run whose outputs/ this run starts with. Only the platform sets it."""
 MOST_NODES = 1_000
 _MOST_ATTEMPTS = 100
 _SHORT_NUMBER = re.compile("[0-9]{1,9}")
@@ -28,7 +28,7 @@ _LONGEST_SECONDS = 10**9
 
 @dataclass(frozen=True)
 class Submitter:
-    """What is told of whoever submitted the run."""
+    """Facts about the client that submitted the run."""
 
     python: str
     python_version: str
@@ -37,14 +37,14 @@ class Submitter:
     raw: JsonObject
 
     def to_json(self) -> JsonObject:
-        """What is kept of it."""
+        """JSON for storage."""
         told = {"python": self.python, "python_version": self.python_version, "user": self.user}
         return {**told, "variables": self.variables}
 
 
 @dataclass(frozen=True)
 class RunError:
-    """Why a run failed, as its script or its submitter tells it: an object of their own, stored and shown as it is."""
+    """Why a run failed, as reported by its script or submitter. The object is stored and shown as it is."""
 
     raw: JsonObject
 
@@ -54,35 +54,35 @@ class Estimator:
     framework: str
     version: str
     version_is_default: bool
-    """Nobody named the version: the SDK filled it in."""
+    """True if the SDK filled in the version, not the user."""
     unpinned: str
-    """The framework whose release the environment leaves open."""
+    """Framework whose version the environment does not pin."""
     use_gpu: bool | None
 
 
 @dataclass(frozen=True)
 class RunyardSection:
-    """What Runyard's SDK adds to a definition of SDK v1."""
+    """Fields that Runyard's SDK adds to a run definition of SDK v1."""
 
     submitter: Submitter
     estimator: Estimator
     conda_packages: tuple[str, ...]
     lock: str
-    """The lock of the run that this one repeats."""
+    """Environment lock of the run that this one repeats."""
     is_build: bool
-    """The run builds its environment and does nothing else."""
+    """True if the run only builds its environment."""
     is_forced_build: bool
-    """It builds anew what is in the cache."""
+    """True if it rebuilds an environment that is in the cache."""
     cancel_grace_seconds: float | None
     outputs_of: str | None
     sweep: JsonValue
-    """What a sweep asks for, as it was submitted; None for any other run."""
+    """Submitted definition of a sweep; None for any other run."""
     raw: JsonObject
 
 
 @dataclass(frozen=True)
 class DockerOfRun:
-    """The run's own DockerConfiguration, beside that of its environment."""
+    """DockerConfiguration of the run, in addition to that of its environment."""
 
     use_docker: bool
     arguments: tuple[str, ...]
@@ -91,7 +91,7 @@ class DockerOfRun:
 
 @dataclass(frozen=True)
 class ProcessCounts:
-    """How many processes each kind of distribution is to have; None where nothing is said."""
+    """Number of processes of each kind of distribution; None if not given."""
 
     per_node: int | None
     workers: int | None
@@ -101,17 +101,17 @@ class ProcessCounts:
 
 @dataclass(frozen=True)
 class RunDefinition:
-    """`raw` is what is stored and shown; fields that this version does not know stay in it and are left alone.
+    """`raw` is stored and shown as it is, unknown fields included.
 
-    Each field is read when it is first asked for, then kept: a record of the store costs nothing until then.
-    `parse` reads all of them at once, for what comes from a client.
+    Each field is read on first use, then cached: a record from the store costs nothing until then. `parse` reads all
+    fields at once, for a definition that comes from a client.
     """
 
     raw: JsonObject = field(default_factory=dict)
 
     @classmethod
     def parse(cls, raw: JsonObject) -> "RunDefinition":
-        """Raises InvalidArgument naming the field that is not as it must be."""
+        """Raises InvalidArgument naming the wrong field."""
         found = cls(raw)
         for name in _READ_FROM:
             getattr(found, name)
@@ -119,7 +119,7 @@ class RunDefinition:
         return found
 
     def with_fields(self, **fields: JsonValue) -> "RunDefinition":
-        """With these fields in place of its own. What was read of the others is not read again."""
+        """Return a copy with these fields replaced. Keeps what was already read of the others."""
         made = RunDefinition({**self.raw, **fields})
         kept = {name: self.__dict__[name] for name, read in _READ_FROM.items() if name in self.__dict__}
         made.__dict__.update({name: value for name, value in kept.items() if _READ_FROM[name].isdisjoint(fields)})
@@ -131,7 +131,7 @@ class RunDefinition:
         return made
 
     def with_runyard(self, **fields: JsonValue) -> "RunDefinition":
-        """With these fields of its `runyard` section in place of its own; a None leaves the field out."""
+        """Return a copy with these fields of its `runyard` section replaced; None removes a field."""
         ours = {**self.runyard.raw, **fields}
         left_out = {name for name, value in fields.items() if value is None}
         return self.with_fields(runyard={name: value for name, value in ours.items() if name not in left_out})
@@ -152,7 +152,7 @@ class RunDefinition:
 
     @read_once
     def command(self) -> str:
-        """A line for a shell; "" where the run has a script."""
+        """Shell command line; "" if the run has a script."""
         command = self.raw.get("command") or ""
         if not isinstance(command, str | list | tuple):
             raise InvalidArgument(f"command must be a string or a list, got {shown(command)}.")
@@ -175,7 +175,7 @@ class RunDefinition:
 
     @read_once
     def node_count(self) -> int:
-        """At most as many as a site could ever give: whoever has it may make something for each node."""
+        """Number of nodes. Limited, because callers may allocate something for each node."""
         count = whole_number(self.raw.get("nodeCount", 1), "node_count", at_least=1)
         if count > MOST_NODES:
             raise InvalidArgument(f"node_count must be at most {MOST_NODES}, got {shown(count)}.")
@@ -199,7 +199,7 @@ class RunDefinition:
 
     @read_once
     def max_attempts(self) -> int:
-        """How many attempts the run may have, the first included: more than one where a lost node may be replaced."""
+        """Maximum number of attempts, the first included. More than one lets a run restart after it lost a node."""
         given = self.environment.variables.get(ATTEMPTS_VARIABLE, "").strip()
         if not given:
             return 1
@@ -222,7 +222,7 @@ class RunDefinition:
 
     @read_once
     def data(self) -> Mapping[str, DatasetInput]:
-        """The datasets that it reads, by the input's name."""
+        """Dataset inputs by name."""
         return dataset_inputs(self.raw)
 
     @read_once
@@ -260,7 +260,7 @@ _READ_FROM: Mapping[str, frozenset[str]] = {
     "outputs": frozenset({"outputData"}),
     "runyard": frozenset({"runyard"}),
 }
-"""Which fields of `raw` each property is read from."""
+"""Fields of `raw` that each property is read from."""
 
 
 def submitter_of(given: Fields) -> Submitter:
@@ -298,7 +298,7 @@ def _count(given: Fields, name: str, called: str, *, at_least: int = 1) -> int |
 
 
 def _seconds(value: JsonValue, called: str) -> float | None:
-    """A number, or the text of one."""
+    """Seconds from a number or its text; None if not given."""
     if value is None or value == "":
         return None
     try:
@@ -318,4 +318,4 @@ def _without_nul(argument: str, word: str) -> str:
 
 EMPTY = RunDefinition(NOTHING)
 NOBODY = submitter_of(Fields(NOTHING))
-"""A submitter of whom nothing is told."""
+"""A submitter without any facts."""

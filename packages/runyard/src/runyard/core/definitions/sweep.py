@@ -1,5 +1,3 @@
-"""The checked definition of a sweep. `runyard.tuning.spec` makes it of `runyard.sweep` in a run definition."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +16,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class PolicyProperties:
-    """Properties of all policies; each policy reads its own. None where there is no such bound."""
+    """Properties of all policies; each policy reads its own. None means no bound."""
 
     evaluation_interval: int = 1
     delay_evaluation: int = 0
@@ -32,6 +30,8 @@ class PolicyProperties:
 
 @dataclass(frozen=True)
 class SweepSpec:
+    """The checked definition of a sweep. `runyard.tuning.spec` reads it from `runyard.sweep` of a run definition."""
+
     sampling: str
     space: Mapping[str, Expression]
     metric: str
@@ -45,6 +45,6 @@ class SweepSpec:
     policy: str = "Default"
     policy_properties: PolicyProperties = PolicyProperties()
     resume_from: tuple[RunId, ...] = ()
-    """Sweeps whose trials are known from the start."""
+    """Sweeps whose trials this sweep starts with."""
     resume_child_runs: tuple[RunId, ...] = ()
-    """Children of other sweeps that are begun again, with their values and what they left in outputs/."""
+    """Children of other sweeps to run again, with their values and their files in outputs/."""

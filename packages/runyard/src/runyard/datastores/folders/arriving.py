@@ -1,5 +1,3 @@
-"""Files put into a folder: written where nobody sees them, synced together, and only then given their names."""
-
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,15 +11,18 @@ from runyard.datastores.folders.beneath import Root
 from runyard.datastores.unfinished import Unfinished, unfinished_in
 from runyard.ports.data import Progress
 
-_AT_ONCE = 128  # each holds a descriptor, and its folder may hold another
+_AT_ONCE = 128  # each needs a descriptor, and its folder may need another
 _FEW = 4
-_SYNCS_AT_ONCE = 8  # disks take many in the time of one
+_SYNCS_AT_ONCE = 8  # a disk syncs several files in the time of one
 
 
 def store_files(
     root: Root, items: Sequence[tuple[str, Path]], *, overwrite: bool, progress: Progress
 ) -> list[os.stat_result]:
-    """Facts of each (path, source) as stored, found after a power cut. After an error some may be there, each whole."""
+    """Store each (path, source) durably and return its stat. After an error some files may be stored, each whole.
+
+    Files are written without a visible name, synced together, and only then get their names.
+    """
     stored: list[os.stat_result] = []
     for start in range(0, len(items), _AT_ONCE):
         with ExitStack() as held:

@@ -1,5 +1,3 @@
-"""Opening files and folders below a root, whatever links lie on the way."""
-
 import errno
 import os
 import stat
@@ -12,14 +10,17 @@ from runyard.datastores.refusals import already_exists
 from runyard.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, StorageFull
 from runyard.umask import give_to_users
 
-# Without O_NONBLOCK the opening of a FIFO would wait for a writer.
+# Without O_NONBLOCK, opening a FIFO would wait for a writer.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_LOOK = os.O_PATH | os.O_CLOEXEC
+_STAT = os.O_PATH | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class Root:
-    """A folder that nothing is opened outside of: where an open file truly lies is asked of the kernel."""
+    """Opens files and folders below one folder, and nothing outside it, whatever symbolic links are on the way.
+
+    After each open the kernel is asked (/proc/self/fd) where the file really is.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -27,40 +28,40 @@ class Root:
 
     @contextmanager
     def open_file(self, path: str) -> Iterator[int]:
-        """A regular file, for reading."""
+        """Open a regular file for reading."""
         with self._opened(path, _READ) as fd:
             _check_regular(path, os.fstat(fd))
             yield fd
 
     def stat(self, path: str) -> os.stat_result:
-        """Facts of a regular file."""
-        with self._opened(path, _LOOK) as fd:
+        """Stat a regular file."""
+        with self._opened(path, _STAT) as fd:
             facts = os.fstat(fd)
             _check_regular(path, facts)
             return facts
 
     @contextmanager
     def open_folder(self, path: str, *, make: bool = False) -> Iterator[int]:
-        """A folder, '' for the root itself. With `make`, it and its parents are made where missing."""
+        """Open a folder, '' for the root itself. With `make`, create it and its parents where missing."""
         if make:
             self._make(path)
         with self._opened(path, _FOLDER) as fd:
             yield fd
 
     def contains(self, place: str) -> bool:
-        """Whether that absolute path, links followed, lies below the root. A dangling link does nowhere."""
+        """Whether an absolute path, links followed, is below the root."""
         return self._is_inside(os.path.realpath(place))
 
     @contextmanager
     def explained(self, path: str) -> Iterator[None]:
-        """Faults of the disk inside become errors that name the path."""
+        """Turn an OSError of the block into an error that names the path."""
         try:
             yield
         except OSError as error:
             raise self.explain(path, error) from error
 
     def explain(self, path: str, error: OSError) -> Exception:
-        """What a fault of the disk means to somebody who gave that path."""
+        """Return the error for an OSError at that path."""
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             if not self.folder.is_dir():
                 return self._gone()
@@ -99,7 +100,7 @@ class Root:
         return real == self.real or real.startswith(self.real.rstrip("/") + "/")
 
     def _make(self, path: str) -> None:
-        """Level by level, so that no folder is made behind a link that leads out."""
+        """Create folders level by level, so that none is created behind a link that leads out."""
         if os.path.isdir(f"{self.real}/{path}"):
             return
         if not self.folder.is_dir():

@@ -18,9 +18,9 @@ from runyard.ports.data import Progress
 
 
 class FolderStore:
-    """A plain tree of files. Other programs may change it at any time, so an etag is of size, mtime and ctime.
+    """Datastore in a plain folder. Other programs may change it at any time: an etag is of size, mtime and ctime.
 
-    A file that `put` returned for is found after a power cut.
+    A file is durable when `put` returns.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -104,7 +104,7 @@ def _check_etag(path: str, etag: str, facts: os.stat_result) -> None:
 
 
 def _read_exactly(fd: int, start: int, length: int) -> bytes:
-    """Less only where the file ends: the kernel gives at most 2 GiB at a time."""
+    """Read up to the end of the file: one pread returns at most 2 GiB."""
     data = os.pread(fd, length, start)
     if len(data) == length or not data:
         return data

@@ -9,8 +9,11 @@ from runyard.model.names import check_text
 
 
 def walk(root: Root, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Every regular file whose path begins with the prefix, sorted by path. Links are followed inside the root alone:
-    one that leads out is AccessDenied, for leaving it out would be silent loss. Dangling ones are no files."""
+    """Yield every regular file whose path begins with the prefix, sorted by path.
+
+    Raises AccessDenied at a link that leads out of the root: to skip it would lose data silently. Dangling links are
+    skipped.
+    """
     folder, slash, name = prefix.rpartition("/")
     if os.path.exists(f"{root.folder}/{folder}") and not root.contains(f"{root.folder}/{folder}"):
         raise root.leads_out(folder)
@@ -28,12 +31,12 @@ def _walk(
             yield path, facts
         elif stat.S_ISDIR(facts.st_mode):
             here = (facts.st_dev, facts.st_ino)
-            if here not in above:  # else a link to a folder that it lies in
+            if here not in above:  # else it is a link to one of its own parents
                 yield from _walk(root, f"{path}/", "", above | {here})
 
 
 def _entries(root: Root, folder: str, name: str) -> list[tuple[os.DirEntry[str], os.stat_result]]:
-    """In the order of the paths below them: 'a-b' comes before 'a/b'."""
+    """Entries in the order of the paths below them: 'a-b' comes before 'a/b'."""
     try:
         with os.scandir(f"{root.folder}/{folder}") as entries:
             found = [
@@ -43,7 +46,7 @@ def _entries(root: Root, folder: str, name: str) -> list[tuple[os.DirEntry[str],
             ]
     except (FileNotFoundError, NotADirectoryError) as error:
         if root.folder.is_dir():
-            return []  # nothing begins with that prefix, or it has just been removed
+            return []  # no such folder, or it was removed just now
         raise root.explain(folder, error) from error
     except OSError as error:
         raise root.explain(folder, error) from error
@@ -52,7 +55,7 @@ def _entries(root: Root, folder: str, name: str) -> list[tuple[os.DirEntry[str],
 
 
 def _facts(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """None of what leads nowhere, or has just gone."""
+    """Stat, or None for a dangling link and for an entry that was removed just now."""
     try:
         return entry.stat()
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Clients of obstore for what users registered.
+"""obstore clients for registered object stores.
 
-What the process's own environment says about clouds must count for nothing here, or the operator's credentials would
-open a user's store: every value that obstore looks for there is given.
+obstore reads missing settings from the environment of the process. There they are the operator's, which must never open
+a user's store. So every setting that obstore would look for is passed explicitly.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,39 +24,39 @@ Client = AzureStore | GCSStore | S3Store
 
 
 def connect(access: StoreAccess, rules: NetworkRules) -> tuple[Client, Place]:
-    """InvalidArgument when a setting is missing or wrong, AccessDenied when an address may not be reached."""
+    """Make the client. Raises InvalidArgument for a wrong or missing setting, AccessDenied for a forbidden address."""
     endpoint_of, client_of = _KINDS[access.kind]
-    place = place_of(access, endpoint_of(access.options))
-    check_endpoint(place.endpoint, rules)
+    location = place_of(access, endpoint_of(access.options))
+    check_endpoint(location.endpoint, rules)
     try:
-        return client_of(place, access, rules), place
+        return client_of(location, access, rules), location
     except (BaseError, ValueError):
-        problem = f"The settings or credentials of {place.shown} cannot be used."
-    # Outside of the handler: what obstore said may hold a part of the credential.
+        problem = f"The settings or credentials of {location.shown} cannot be used."
+    # Raised outside the handler: the text of obstore's error may hold a part of the credential.
     raise InvalidArgument(problem, hint="Check that the credential was copied whole, and register the datastore again.")
 
 
-def _s3(place: Place, access: StoreAccess, rules: NetworkRules) -> Client:
+def _s3(location: Place, access: StoreAccess, rules: NetworkRules) -> Client:
     key_id, key = access.secrets.get("access_key_id"), access.secrets.get("secret_access_key")
     if bool(key_id) != bool(key):
         raise InvalidArgument("Of access_key_id and secret_access_key one is missing.", hint="Give both, or neither.")
     return S3Store(
-        place.container,
-        prefix=place.prefix or None,
-        endpoint=place.endpoint,
-        aws_endpoint_url_s3=place.endpoint,
+        location.container,
+        prefix=location.prefix or None,
+        endpoint=location.endpoint,
+        aws_endpoint_url_s3=location.endpoint,
         region=access.options.get("region") or "us-east-1",
         virtual_hosted_style_request=False,
-        disable_bulk_delete=True,  # other makers' stores often lack it
+        disable_bulk_delete=True,  # many S3-compatible stores do not have it
         skip_signature=not key,
         credential_provider=_S3Credentials(access.secrets) if key else None,
-        client_options=client_options(place.endpoint, rules),
+        client_options=client_options(location.endpoint, rules),
         retry_config=retry_config(rules),
     )
 
 
 class _S3Credentials:
-    """Given by a callable, since a session token that the user has not given would come from the environment."""
+    """Credentials as a callable: otherwise obstore takes a missing session token from the environment."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = secrets
@@ -70,13 +70,13 @@ class _S3Credentials:
         }
 
 
-def _azure(place: Place, access: StoreAccess, rules: NetworkRules) -> Client:
+def _azure(location: Place, access: StoreAccess, rules: NetworkRules) -> Client:
     return AzureStore(
-        place.container,
-        prefix=place.prefix or None,
+        location.container,
+        prefix=location.prefix or None,
         config=_azure_config(access, rules),
-        endpoint=place.endpoint,
-        client_options=client_options(place.endpoint, rules),
+        endpoint=location.endpoint,
+        client_options=client_options(location.endpoint, rules),
         retry_config=retry_config(rules),
     )
 
@@ -109,17 +109,17 @@ def _azure_config(access: StoreAccess, rules: NetworkRules) -> "AzureConfig":
     }
 
 
-def _gcs(place: Place, access: StoreAccess, rules: NetworkRules) -> Client:
+def _gcs(location: Place, access: StoreAccess, rules: NetworkRules) -> Client:
     key = access.secrets.get("service_account_key", "")
     config: GCSConfig = {"service_account_key": key} if key else {"skip_signature": True}
-    # Without a key, a write would be signed with what the machine's metadata service gives to anybody on it.
+    # Without a key, obstore would sign writes with credentials from the machine's metadata service.
     return GCSStore(
-        place.container,
-        prefix=place.prefix or None,
+        location.container,
+        prefix=location.prefix or None,
         config=config,
-        base_url=place.endpoint,
+        base_url=location.endpoint,
         credential_provider=None if key else _no_credentials,
-        client_options=client_options(place.endpoint, rules),
+        client_options=client_options(location.endpoint, rules),
         retry_config=retry_config(rules),
     )
 

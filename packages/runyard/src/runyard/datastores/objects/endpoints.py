@@ -1,5 +1,3 @@
-"""The addresses that object stores are reached at, out of what users give for them."""
-
 from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -9,16 +7,18 @@ AZURE_AUTHORITY = "https://login.microsoftonline.com"
 
 def s3_endpoint(options: Mapping[str, str]) -> str:
     region = options.get("region") or "us-east-1"
-    return _whole(options.get("endpoint") or f"s3.{region}.amazonaws.com")
+    return _with_scheme(options.get("endpoint") or f"s3.{region}.amazonaws.com")
 
 
 def gcs_endpoint(options: Mapping[str, str]) -> str:
-    return _whole(options.get("endpoint") or "storage.googleapis.com")
+    return _with_scheme(options.get("endpoint") or "storage.googleapis.com")
 
 
 def azure_endpoint(options: Mapping[str, str]) -> str:
-    """`endpoint` is a whole address, or what follows '.blob.' in it, as v1 has it. Emulators and proxies that are
-    reached by number or port have the account as first part of the path."""
+    """URL of the blob service. The option `endpoint` is a URL, or the suffix after '.blob.' as in SDK v1.
+
+    For a host given by IP address or with a port (emulators, proxies) the account is the first part of the path.
+    """
     account = options.get("account_name", "")
     endpoint = options.get("endpoint") or "core.windows.net"
     protocol = options.get("protocol") or "https"
@@ -28,7 +28,7 @@ def azure_endpoint(options: Mapping[str, str]) -> str:
     return f"{parts.scheme}://{parts.netloc}/{account}"
 
 
-def _whole(endpoint: str) -> str:
+def _with_scheme(endpoint: str) -> str:
     return endpoint if "://" in endpoint else f"https://{endpoint}"
 
 

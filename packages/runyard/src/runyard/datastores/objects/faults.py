@@ -1,4 +1,4 @@
-"""What obstore's errors mean. Their texts stay out of ours: they hold addresses, queries and what the server said."""
+"""Translation of obstore's errors. Their texts are not passed on: they hold URLs with queries, and server responses."""
 
 import re
 
@@ -17,7 +17,7 @@ from runyard.datastores.refusals import already_exists, past_end, source_changed
 from runyard.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, RunyardError, Unreachable
 
 FAULTS = (BaseError, FileNotFoundError, ValueError)
-"""What a call of obstore may raise."""
+"""Exceptions that a call of obstore can raise."""
 
 _STATUS = re.compile(r"status(?: code)?: (\d{3})")
 _CODE = re.compile(r"<Code>([A-Za-z0-9]{1,80})</Code>|\"error\" ?: ?\"(\w{1,80})\"")
@@ -35,36 +35,37 @@ _CAUSES = (
 )
 
 
-def explain(error: Exception, place: Place, path: str) -> RunyardError:
-    """Ours for one of theirs. Unreachable is worth another try, the others are not."""
+def explain(error: Exception, location: Place, path: str) -> RunyardError:
+    """Return our error for one of obstore's. Only Unreachable is worth a retry."""
     text = str(error)
     status, code = _status(text), _code(text)
     if code in _NO_CONTAINER:
-        return no_container(place)
+        return no_container(location)
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or _are_credentials_refused(text, status, code):
-        return _denied(place, status, code)
+        return _denied(location, status, code)
     if isinstance(error, AlreadyExistsError):
         return already_exists(path)
     if isinstance(error, PreconditionError) or status == 412:
         return source_changed(path)
     if isinstance(error, InvalidPathError):
-        return _unlistable(place, text)
+        return _unlistable(location, text)
     if isinstance(error, FileNotFoundError):
-        return NotFound(f"There is no file {shown(path)} in {place.shown}.", hint="Check its path.")
+        return NotFound(f"There is no file {shown(path)} in {location.shown}.", hint="Check its path.")
     if isinstance(error, ValueError):
-        return InvalidArgument(f"{shown(path)} cannot be a path in {place.shown}.", hint="Choose another one.")
+        return InvalidArgument(f"{shown(path)} cannot be a path in {location.shown}.", hint="Choose another one.")
     if status == 416 or any(sign in text for sign in _PAST_END):
         return past_end(path)
     if status == 404:
-        return no_container(place)
+        return no_container(location)
     if 400 <= status < 500 and status not in (408, 429):
-        return _refused(place, path, status, code)
-    return _unreachable(place, text, status, code)
+        return _refused(location, path, status, code)
+    return _unreachable(location, text, status, code)
 
 
-def no_container(place: Place) -> NotFound:
+def no_container(location: Place) -> NotFound:
     return NotFound(
-        f"There is no {place.noun} {place.container!r} at {place.endpoint}.", hint="Make it, or check its name."
+        f"There is no {location.noun} {location.container!r} at {location.endpoint}.",
+        hint="Make it, or check its name.",
     )
 
 
@@ -83,34 +84,34 @@ def _are_credentials_refused(text: str, status: int, code: str) -> bool:
     return status in (401, 403) or code in _BAD_CREDENTIALS or asked_for_token
 
 
-def _denied(place: Place, status: int, code: str) -> AccessDenied:
+def _denied(location: Place, status: int, code: str) -> AccessDenied:
     return AccessDenied(
-        f"Access to {place.shown} was refused{_answer(status, code)}.",
+        f"Access to {location.shown} was refused{_answer(status, code)}.",
         hint="Are the credentials right, still valid and allowed to do this? Register the datastore again with others.",
     )
 
 
-def _refused(place: Place, path: str, status: int, code: str) -> DataFailed:
+def _refused(location: Place, path: str, status: int, code: str) -> DataFailed:
     what = f" for {shown(path)}" if path else ""
-    return DataFailed(f"A request to {place.shown}{what} was refused{_answer(status, code)}.")
+    return DataFailed(f"A request to {location.shown}{what} was refused{_answer(status, code)}.")
 
 
-def _unreachable(place: Place, text: str, status: int, code: str) -> Unreachable:
+def _unreachable(location: Place, text: str, status: int, code: str) -> Unreachable:
     cause = next((meaning for sign, meaning in _CAUSES if sign in text), "")
     return Unreachable(
-        f"{place.endpoint} does not serve the {place.noun} {place.container!r}"
+        f"{location.endpoint} does not serve the {location.noun} {location.container!r}"
         f"{_answer(status, code)}{': ' + cause if cause and not status else ''}.",
         hint="Is the server up, and can this machine reach it?",
     )
 
 
-def _unlistable(place: Place, text: str) -> InvalidArgument:
+def _unlistable(location: Place, text: str) -> InvalidArgument:
     rest = text.partition('Path "')[2]
     ends = [at for mark in ('" contained', '": Encountered') if (at := rest.find(mark)) != -1]
     which = f" {shown(rest[: min(ends)])}" if ends else ""
     return InvalidArgument(
-        f"An object in {place.shown} has the name{which}, which cannot be a path: between its slashes is nothing, '.', "
-        "'..' or a control character.",
+        f"An object in {location.shown} has the name{which}, which cannot be a path: between its slashes is nothing, "
+        "'.', '..' or a control character.",
         hint="Rename the object, or list a folder that does not hold it.",
     )
 

@@ -1,5 +1,8 @@
-"""obstore resolves names itself and follows redirects wherever they lead. Where not every address may be reached, its
-connections go through a gate of ours in the same process, which checks each address as it connects to it."""
+"""Local proxy that keeps obstore from private addresses (SSRF).
+
+obstore resolves host names itself and follows every redirect. Where private addresses are forbidden, its connections go
+through this proxy in the same process, which checks each IP address when it connects.
+"""
 
 import contextlib
 import hmac
@@ -23,7 +26,7 @@ _CONNECTED = b"HTTP/1.1 200 Connected\r\n\r\n"
 
 
 class Gate:
-    """A proxy on loopback for those who know its password. It takes CONNECT alone: it carries https and no more."""
+    """CONNECT proxy on loopback, protected by a password. It carries https only."""
 
     def __init__(self, rules: NetworkRules) -> None:
         self._rules = rules
@@ -37,7 +40,7 @@ class Gate:
         return f"http://gate:{self._password}@127.0.0.1:{self._listener.getsockname()[1]}"
 
     def close(self) -> None:
-        """No new connections; those that are open stay."""
+        """Stop accepting connections; open ones stay."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -71,11 +74,11 @@ class Gate:
             raise RunyardError("Only CONNECT, and only with the password.")
         address = parse_address(f"https://{rest.partition(b' ')[0].decode('ascii', 'replace')}")
         trouble = OSError("no address")
-        for family, place in targets_of(address, self._rules):
+        for family, sockaddr in targets_of(address, self._rules):
             server = socket.socket(family, socket.SOCK_STREAM)
             server.settimeout(self._rules.silence_seconds)
             try:
-                server.connect(place)
+                server.connect(sockaddr)
                 server.settimeout(None)
                 return server
             except OSError as error:
@@ -89,7 +92,7 @@ _gates: dict[tuple[int, bool, float], Gate] = {}
 
 
 def gate_for(rules: NetworkRules) -> Gate:
-    """The one of this process for such rules; a forked one gets its own, since threads stay behind."""
+    """Return the proxy of this process for these rules. A forked child gets its own: threads do not survive a fork."""
     key = (os.getpid(), rules.allow_private, rules.silence_seconds)
     with _lock:
         if key not in _gates:

@@ -1,5 +1,3 @@
-"""The rules of the network, said to obstore."""
-
 import base64
 from collections.abc import Mapping
 from datetime import timedelta
@@ -20,16 +18,18 @@ _WHOLE_TRANSFER = timedelta(days=7)
 _FIRST_PAUSE = timedelta(milliseconds=50)
 _LONGEST_PAUSE = timedelta(seconds=2)
 _BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-_NEVER_ASKED = "http://127.0.0.1:9"
+_UNUSED_PROXY = "http://127.0.0.1:9"
 
 
 def client_options(endpoint: str, rules: NetworkRules) -> "ClientConfig":
-    """Proxy, certificates and time-outs for requests to that address. The process's own variables count for nothing.
-    AccessDenied for plain http where not every address may be reached: a redirect could lead anywhere."""
+    """Proxy, certificates and timeouts for requests to `endpoint`; the variables of the process are not used.
+
+    Raises AccessDenied for plain http where private addresses are forbidden: a redirect could lead to one.
+    """
     address = parse_address(endpoint)
     options: ClientConfig = {
         "allow_http": address.scheme == "http",
-        "timeout": _WHOLE_TRANSFER,  # a slow transfer may take its time; one that brings nothing may not
+        "timeout": _WHOLE_TRANSFER,  # read_timeout ends a transfer that stalls; a slow one may take days
         "read_timeout": timedelta(seconds=rules.silence_seconds),
         "connect_timeout": timedelta(seconds=min(rules.silence_seconds, 10.0)),
         **_proxy(address, rules),
@@ -45,8 +45,8 @@ def _proxy(address: Address, rules: NetworkRules) -> "ClientConfig":
     if proxy:
         return {"proxy_url": _url(proxy), "proxy_excludes": ""}
     if rules.allow_private:
-        # Without a proxy_url, obstore would take the one in the process's environment; "*" stands for names alone.
-        return {"proxy_url": _NEVER_ASKED, "proxy_excludes": "*,0.0.0.0/0,::/0"}
+        # Without proxy_url, obstore uses the proxy of the environment. "*" matches host names only, not IP addresses.
+        return {"proxy_url": _UNUSED_PROXY, "proxy_excludes": "*,0.0.0.0/0,::/0"}
     if address.scheme == "http":
         raise AccessDenied(
             f"{address.shown} is plain http, which datastores may not use on this server.",
@@ -57,14 +57,14 @@ def _proxy(address: Address, rules: NetworkRules) -> "ClientConfig":
 
 def retry_config(rules: NetworkRules) -> "RetryConfig":
     return {
-        "max_retries": 1_000_000,  # time ends it, not a count
+        "max_retries": 1_000_000,  # retry_timeout is the limit
         "retry_timeout": timedelta(seconds=rules.retry_seconds),
         "backoff": {"init_backoff": _FIRST_PAUSE, "max_backoff": _LONGEST_PAUSE, "base": 2},
     }
 
 
 def _certificates_file(variables: Mapping[str, str]) -> Path | None:
-    """The file they name; of folders, those of the system are trusted in any case."""
+    """CA bundle that the variables name. A folder is ignored: the certificates of the system are trusted anyway."""
     name = next((name for name in _BUNDLES if variables.get(name)), "")
     return Path(variables[name]) if name and not Path(variables[name]).is_dir() else None
 

@@ -7,12 +7,12 @@ from runyard.model.data import StoreAccess
 
 @dataclass(frozen=True)
 class Place:
-    """Where an object store lies: all that messages and other processes may know of it."""
+    """Location of an object store, without secrets: safe for messages and other processes."""
 
     kind: str
     container: str
     prefix: str
-    """Without a slash at its ends; empty for the whole container."""
+    """Without slashes at its ends; empty for the whole container."""
     endpoint: str
 
     @property
@@ -20,7 +20,7 @@ class Place:
         return f"{self.kind}:{self.endpoint}/{self.container}/{self.prefix}"
 
     def key(self, path: str) -> str:
-        """The path as it can be asked for, InvalidArgument if it cannot."""
+        """Object key of a path. Raises InvalidArgument if the store cannot have it."""
         return check_key(path, takes_backslash=self.kind != "azure")
 
     @property
@@ -34,7 +34,7 @@ class Place:
 
 
 def place_of(access: StoreAccess, endpoint: str) -> Place:
-    """InvalidArgument when the root names no bucket or container."""
+    """Location that `access.root` names. Raises InvalidArgument if it names no bucket or container."""
     container, _, prefix = access.root.strip("/").partition("/")
     if not container or container in (".", "..") or check_key(container) != container:
         raise InvalidArgument(

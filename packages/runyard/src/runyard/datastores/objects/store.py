@@ -30,22 +30,22 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
 class ObjectStore:
-    """A bucket of S3 or Google Cloud Storage, or a container of Azure Blob Storage, over obstore.
+    """Datastore in a bucket of S3 or Google Cloud Storage, or in a container of Azure Blob Storage, through obstore.
 
-    A process that has used one must not fork another that uses one: obstore's threads stay behind.
+    After a process has used one, a forked child must not: obstore's threads do not survive a fork.
     """
 
     def __init__(self, access: StoreAccess, rules: NetworkRules) -> None:
-        self._client, self._place = connect(access, rules)
+        self._client, self._location = connect(access, rules)
         self._rules = rules
         self._is_container_seen = False
 
     def __repr__(self) -> str:
-        return f"ObjectStore({self._place.identity})"
+        return f"ObjectStore({self._location.identity})"
 
     @property
     def identity(self) -> str:
-        return self._place.identity
+        return self._location.identity
 
     @property
     def local_root(self) -> Path | None:
@@ -53,7 +53,7 @@ class ObjectStore:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the credentials allow it shows at the first `put`."""
+        """Always True: only the first `put` shows whether the credentials allow writing."""
         return True
 
     def list(self, prefix: str = "") -> Iterator[StoredFile]:
@@ -65,15 +65,15 @@ class ObjectStore:
         return (file for file in found if file.size or not _is_folder(file.path, paths))
 
     def stat(self, path: str) -> StoredFile:
-        key = self._place.key(path)
+        key = self._location.key(path)
         try:
             return _stored(key, self._ask(key, lambda: obstore.head(self._client, key)))
         except NotFound:
-            self._check_container()  # the answer to HEAD does not tell which of the two is missing
+            self._check_container()  # a 404 to HEAD does not say whether object or container is missing
             raise
 
     def read(self, path: str, start: int, length: int, *, etag: str = "") -> bytes | memoryview:
-        key = self._place.key(path)
+        key = self._location.key(path)
         if start < 0 or length <= 0:
             return self._read_nothing(key, start, length, etag)
         options: GetOptions = {"range": (start, start + length)}
@@ -100,14 +100,14 @@ class ObjectStore:
         return seen
 
     def put(self, path: str, source: Path, *, overwrite: bool, progress: Progress) -> StoredFile:
-        key = self._place.key(path)
+        key = self._location.key(path)
         with opened_source(source.resolve()) as (fd, _):
             upload = Upload(self._client, key, fd, progress)
             etag = self._ask(key, upload.replace if overwrite else upload.create)
         return StoredFile(key, upload.size, etag)
 
     def delete(self, path: str) -> None:
-        key = self._place.key(path)
+        key = self._location.key(path)
         try:
             self._ask(key, lambda: obstore.delete(self._client, key))
         except NotFound:
@@ -129,21 +129,21 @@ class ObjectStore:
         return b""
 
     def _check_container(self) -> None:
-        """NotFound naming the container, if it is that which is missing."""
+        """Raise NotFound naming the container if the container is missing."""
         if not self._is_container_seen:
             self._ask("", lambda: next(iter(obstore.list(self._client, chunk_size=1)), None))
             self._is_container_seen = True
 
     def _ask(self, path: str, action: Callable[[], _Answer]) -> _Answer:
-        """Asked again for as long as the rules say when the store does not answer."""
+        """Call `action`, with retries for `retry_seconds` while the store is unreachable. Raises our errors."""
         end = time.monotonic() + self._rules.retry_seconds
         pause = _FIRST_PAUSE
         while True:
             try:
                 return action()
             except FAULTS as error:
-                refusal = explain(error, self._place, path)
-            # Raised out here, so that obstore's text, which may hold more than ours, is not shown with it.
+                refusal = explain(error, self._location, path)
+            # Raised outside the handler: otherwise the traceback would show obstore's text, which may hold secrets.
             if not isinstance(refusal, Unreachable) or time.monotonic() + pause > end:
                 raise refusal
             time.sleep(pause)
@@ -155,6 +155,6 @@ def _stored(path: str, meta: "ObjectMeta") -> StoredFile:
 
 
 def _is_folder(path: str, paths: list[str]) -> bool:
-    """Consoles keep an empty object where they show a folder; obstore shows its name without the slash at its end."""
+    """Whether an empty object is a folder marker. Web consoles create them; obstore strips the slash at the end."""
     after = bisect.bisect_left(paths, f"{path}/")
     return after < len(paths) and paths[after].startswith(f"{path}/")

@@ -17,25 +17,25 @@ _SMALL_BYTES = 1 << 24
 _PART_BYTES = 1 << 23
 _PARTS_AT_ONCE = 8
 _MOST_PARTS = 9_000
-"""Stores take 10,000."""
+"""The limit of stores is 10,000."""
 _WHOLE_BYTES = 1 << 26
-"""The most that one request brings, all of it in memory."""
+"""Largest upload in one request; it is held in memory."""
 
 
 class Upload:
-    """One open file on its way to one key. Both verbs may be called again after a fault; progress counts no byte twice.
+    """Upload of one open file to one key. The object appears whole.
 
-    Nobody sees the object before it is whole.
+    `replace` and `create` can be called again after an error; progress counts no byte twice.
     """
 
     def __init__(self, client: Client, key: str, source: int, progress: Progress) -> None:
         self._client, self._key, self._source = client, key, source
-        self._progress, self._told = progress, 0
+        self._progress, self._reported = progress, 0
         self._is_repeated = False
         self.size = 0
 
     def replace(self) -> str:
-        """Whatever was there before is gone. Returns the etag."""
+        """Store the object, in place of any older one. Returns its etag."""
         size = os.fstat(self._source).st_size
         if size <= _SMALL_BYTES:
             return self._put_whole("overwrite")
@@ -51,8 +51,11 @@ class Upload:
         return bare_etag(answer["e_tag"])
 
     def create(self) -> str:
-        """AlreadyExistsError when something is there. Of two at once one wins, but for files above 64 MiB, which go in
-        parts: there both look first, and the later one stays."""
+        """Store the object and return its etag. Raises AlreadyExistsError if the key is taken.
+
+        Of two writers at once one wins. Only files above 64 MiB, which go in parts, are checked first and then written:
+        there the later writer wins.
+        """
         if os.fstat(self._source).st_size > _WHOLE_BYTES:
             self._check_absent()
             return self.replace()
@@ -62,20 +65,20 @@ class Upload:
             etag = self._etag_if_same() if self._is_repeated or _was_repeated(error) else ""
             if not etag:
                 raise
-            return etag  # stored by the try before, whose answer was lost
+            return etag  # stored by the attempt before, whose response was lost
         finally:
             self._is_repeated = True
 
     def _put_whole(self, mode: "PutMode") -> str:
         data = b"".join(self._pieces(_PART_BYTES))
         answer = obstore.put(self._client, self._key, data, mode=mode, use_multipart=False)
-        self._tell(self.size)
+        self._report(self.size)
         return bare_etag(answer["e_tag"])
 
     def _parts(self, part_bytes: int) -> Iterator[bytes]:
         for piece in self._pieces(part_bytes):
             yield piece
-            self._tell(self.size)
+            self._report(self.size)
 
     def _pieces(self, piece_bytes: int) -> Iterator[bytes]:
         self.size = 0
@@ -83,10 +86,10 @@ class Upload:
             self.size += len(piece)
             yield piece
 
-    def _tell(self, sent: int) -> None:
-        if sent > self._told:
-            self._progress(sent - self._told)
-            self._told = sent
+    def _report(self, sent: int) -> None:
+        if sent > self._reported:
+            self._progress(sent - self._reported)
+            self._reported = sent
 
     def _check_absent(self) -> None:
         try:
@@ -96,12 +99,12 @@ class Upload:
         raise AlreadyExistsError(self._key)
 
     def _etag_if_same(self) -> str:
-        """Of the object there, when it holds the very bytes of the source; else empty."""
+        """Etag of the stored object if it has the same bytes as the source, else empty."""
         there = obstore.get(self._client, self._key)
         same = bytes(there.bytes()) == b"".join(self._pieces(_PART_BYTES))
         return bare_etag(there.meta["e_tag"]) if same else ""
 
 
 def _was_repeated(error: AlreadyExistsError) -> bool:
-    """Whether obstore had to ask more than once."""
+    """Whether obstore retried the request."""
     return re.search(r"\bretries: [1-9]", str(error)) is not None

@@ -1,5 +1,3 @@
-"""Many small files in one request: what each would cost alone is mostly the asking."""
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from json import dumps
@@ -17,13 +15,15 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Pack:
+    """Many small files in the body of one request: a request for each would cost more than its bytes."""
+
     content: bytes
     size: int
-    """Of the files alone."""
+    """Bytes of the files, without the headers between them."""
 
 
 def packs_of(items: Sequence[tuple[str, Path]]) -> Iterator[Pack]:
-    """Each file is there whole, as it is when it is packed."""
+    """Read the files into packs."""
     parts: list[bytes] = []
     size = files = 0
     for path, source in items:
@@ -38,7 +38,7 @@ def packs_of(items: Sequence[tuple[str, Path]]) -> Iterator[Pack]:
 
 
 def unpacked(client: ServiceClient, address: str, body: dict[str, Any]) -> Iterator[tuple[int, memoryview]]:
-    """One try. Each file of the answer with its number, as it comes."""
+    """Yield (number, content) for each file of the response as it arrives. Does not retry."""
     with client.open(address, "POST", dumps(body).encode()) as answer:
         waiting = bytearray()
         while piece := answer.read(_PIECE_BYTES):

@@ -29,9 +29,9 @@ _THREADS = 8
 
 
 class ServiceStore:
-    """A datastore on the service's own disk, read and written through the service.
+    """Datastore on the disk of the service, read and written through the service's API.
 
-    `access.options` say where the service is: its `url` and `ca`, or a `home` whose service.json does.
+    `access.options` name the service: by `url` and `ca`, or by a `home` folder that has its service.json.
     """
 
     def __init__(self, access: StoreAccess, rules: NetworkRules) -> None:
@@ -66,7 +66,7 @@ class ServiceStore:
         while True:
             try:
                 for file in self._listed(address):
-                    if file.path > last:  # else told already, before the connection broke
+                    if file.path > last:  # else yielded before the connection broke
                         last = file.path
                         yield file
                 return
@@ -99,15 +99,15 @@ class ServiceStore:
         try:
             yield from unpacked(self._client, f"{self._root}/read-many", body)
         except ServiceAway:
-            return  # those that did not come are read alone, which tells what is wrong
+            return  # the caller reads the missing files one by one, and gets the error
 
     def fetch(self, file: StoredFile, target: Path, progress: Progress) -> StoredFile:
         path = check_path(file.path)
         seen = self.stat(path)
         if file.etag not in ("", seen.etag) or (file.etag and file.size not in (None, seen.size)):
             raise source_changed(path)
-        arrival = Arrival(self._client, self._content(path, seen.etag), seen, self._rules, progress)
-        arrival.into(target, self._patience())
+        download = Arrival(self._client, self._content(path, seen.etag), seen, self._rules, progress)
+        download.download_to(target, self._patience())
         return seen
 
     def put(self, path: str, source: Path, *, overwrite: bool, progress: Progress) -> StoredFile:
@@ -143,19 +143,19 @@ class ServiceStore:
         patiently(lambda: self._client.delete(address), self._patience())
 
     def _put(self, path: str, source: Path, overwrite: bool, progress: Progress, *, may_be_there: bool) -> StoredFile:
-        """`may_be_there`: an earlier try, whose answer was lost, may have stored it."""
+        """Store one file. `may_be_there`: an earlier attempt, whose response was lost, may have stored it."""
         address = f"{self._root}/files/{quoted(path)}{'?overwrite=1' if overwrite else ''}"
-        departure = Departure(self._client, address, source, progress)
+        upload = Departure(self._client, address, source, progress)
         try:
-            return _stored(departure.sent(self._patience()))
+            return _stored(upload.send(self._patience()))
         except AlreadyExists:
-            is_again = may_be_there or departure.tries > 1
-            if is_again and departure.is_same(lambda start, length: self.read(path, start, length)):
+            is_again = may_be_there or upload.tries > 1
+            if is_again and upload.is_same(lambda start, length: self.read(path, start, length)):
                 return self.stat(path)
             raise
 
     def _put_pack(self, content: bytes, overwrite: bool) -> Sequence[StoredFile]:
-        """One try."""
+        """Send one pack. Does not retry."""
         address = f"{self._root}/write-many{'?overwrite=1' if overwrite else ''}"
         with self._client.open(address, "POST", content) as answer:
             return [_stored(row) for row in decoded(answer.read())["files"]]
@@ -176,7 +176,7 @@ class ServiceStore:
         return Unreachable(f"{self._shown} could not be read: {failed}.", hint=hint)
 
     def _translated(self, error: Exception) -> Exception:
-        """Errors in the words of data; a wrong certificate or token is not tried again."""
+        """Errors of the client as errors of datastores. A wrong certificate or token is not retried."""
         if isinstance(error, ServiceUntrusted):
             return DataFailed(f"{self._shown} cannot be reached: {error}.")
         if isinstance(error, Unauthorized):
@@ -205,4 +205,4 @@ def _is_small(source: Path) -> bool:
     try:
         return source.stat().st_size <= SMALL_BYTES
     except (OSError, ValueError):
-        return False  # `put` says what is wrong with it
+        return False  # `put` raises the error

@@ -1,5 +1,3 @@
-"""One file on its way through the service, however often the connection breaks."""
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,23 +14,23 @@ from runyard.ports.data import Progress
 
 _PIECE_BYTES = 1 << 20
 _RENEWING_BYTES = 1 << 20
-"""A try that brings so much is no failure, though it broke: the next trouble is given all the time again."""
+"""An attempt that moved so many bytes before it broke resets the retry limit."""
 
 
 class Arrival:
-    """A file of a known version, fetched. A broken transfer is taken up where it broke."""
+    """Download of one version of a file through the service. Resumes a broken transfer."""
 
     def __init__(
         self, client: ServiceClient, address: str, wanted: StoredFile, rules: NetworkRules, progress: Progress
     ) -> None:
-        """`address` names the version, so that another one is refused."""
+        """`address` names the version, so the service refuses any other."""
         self._client, self._address, self._wanted, self._progress = client, address, wanted, progress
         self._size, self._got = wanted.size or 0, 0
         if self._size > rules.max_file_bytes:
             raise TooLarge(f"{wanted.path!r} has {self._size} bytes; {rules.max_file_bytes} are the most.")
 
-    def into(self, target: Path, patience: Patience) -> None:
-        """`target` is whole or as it was."""
+    def download_to(self, target: Path, patience: Patience) -> None:
+        """Write the file. After an error, `target` is as it was."""
         with explained(target.parent), unfinished_beside(target) as new:
             while self._got < self._size:
                 before = self._got
@@ -58,14 +56,14 @@ class Arrival:
 
 
 class Departure:
-    """A local file, stored. It is sent whole each time; progress counts what went for the first time."""
+    """Upload of a local file through the service. A retry sends the whole file; progress counts no byte twice."""
 
     def __init__(self, client: ServiceClient, address: str, source: Path, progress: Progress) -> None:
         self._client, self._address, self._source, self._progress = client, address, source, progress
-        self._told = 0
+        self._reported = 0
         self.tries = 0
 
-    def sent(self, patience: Patience) -> dict[str, Any]:
+    def send(self, patience: Patience) -> dict[str, Any]:
         with opened_source(_followed(self._source)) as (opened, facts):
 
             def once() -> dict[str, Any]:
@@ -78,7 +76,7 @@ class Departure:
             return patiently(once, patience)
 
     def is_same(self, read: Callable[[int, int], bytes | memoryview]) -> bool:
-        """Whether what `read` gives is this file."""
+        """Whether `read` returns the bytes of this file."""
         with opened_source(_followed(self._source)) as (opened, facts):
             for start in range(0, facts.st_size, _PIECE_BYTES):
                 mine = os.pread(opened, _PIECE_BYTES, start)
@@ -87,14 +85,14 @@ class Departure:
         return True
 
     def _pieces(self, opened: int, size: int) -> Iterator[bytes]:
-        """Just as many bytes as were promised, should the file grow or shrink meanwhile."""
+        """Exactly `size` bytes, even if the file grows. Raises SourceChanged if it shrinks."""
         sent = 0
         while sent < size and (piece := os.pread(opened, min(_PIECE_BYTES, size - sent), sent)):
             yield piece
             sent += len(piece)
-            if sent > self._told:
-                self._progress(sent - self._told)
-                self._told = sent
+            if sent > self._reported:
+                self._progress(sent - self._reported)
+                self._reported = sent
         if sent < size:
             raise source_changed(str(self._source))
 

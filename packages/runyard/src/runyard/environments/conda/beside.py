@@ -1,5 +1,3 @@
-"""pip's part of an environment that conda has begun: what is there already is left as it is."""
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,29 +16,29 @@ ADDED = re.compile(r" \+ (?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+?)(?: \(from 
 
 
 class UvBesideConda(Uv):
-    """uv that resolves what an environment lacks, as pip in an activated conda environment would."""
+    """Resolves only what the conda prefix lacks, as pip does in an activated conda environment."""
 
     def _compile(
-        self, spec: EnvironmentSpec, choice: Sequence[str], interpreter: Interpreter, say: Say, *, deps: bool = True
+        self, spec: EnvironmentSpec, choice: Sequence[str], interpreter: Interpreter, log: Say, *, deps: bool = True
     ) -> str:
         if not deps:
-            return super()._compile(spec, choice, interpreter, say, deps=False)
+            return super()._compile(spec, choice, interpreter, log, deps=False)
         wanted = [*choice, *spec.requirements]
         command = ["pip", "install", "--dry-run", "--python", interpreter.path]
         command += self._listed("--constraints", spec.constraints)
         command += self._listed("--build-constraints", spec.build_constraints)
         command += ["-r", self._written("requirements.txt", "\n".join([*wanted, ""]))]
-        heard: list[str] = []
+        lines: list[str] = []
         try:
-            self._run("resolving the packages", command, spec, heard.append)
+            self._run("resolving the packages", command, spec, lines.append)
         finally:
-            for line in heard:
-                say(line)
-        added = [_requirement(found) for line in heard if (found := ADDED.fullmatch(line))]
-        return self._hashed([line for line in wanted if line.startswith("-")], added, spec, interpreter, say)
+            for line in lines:
+                log(line)
+        added = [_requirement(found) for line in lines if (found := ADDED.fullmatch(line))]
+        return self._hashed([line for line in wanted if line.startswith("-")], added, spec, interpreter, log)
 
     def _hashed(
-        self, options: Sequence[str], exact: Sequence[str], spec: EnvironmentSpec, interpreter: Interpreter, say: Say
+        self, options: Sequence[str], exact: Sequence[str], spec: EnvironmentSpec, interpreter: Interpreter, log: Say
     ) -> str:
         if not exact:
             return ""
@@ -49,13 +47,13 @@ class UvBesideConda(Uv):
         command = ["pip", "compile", "--python", interpreter.path, "--no-header", "--no-annotate", "--quiet"]
         command += ["--no-deps", "--generate-hashes", *self._listed("--build-constraints", spec.build_constraints)]
         command += ["-o", str(lock), self._written("exact.txt", "\n".join([*options, *exact, ""]))]
-        self._run("locking the packages", command, spec, say)
+        self._run("locking the packages", command, spec, log)
         return lock.read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
 class BesideConda(Construction):
-    """The construction of an environment whose prefix conda has filled, as the lock `explicit` says."""
+    """Installs the pip packages into a prefix that conda has filled; `explicit` is the lock of conda's part."""
 
     explicit: str
 
@@ -63,23 +61,25 @@ class BesideConda(Construction):
         return UvBesideConda(variables, scratch, self.held)
 
     def _filled(self, uv: Uv, given: Lock | None) -> Lock:
-        """A lock that is given was made together with what conda has just installed."""
+        """Install the pip part of the given lock, else resolve it."""
         lock = given or Lock(self.explicit + self._resolved(uv))
         self._fill(uv, lock)
         return lock if self.spec.locked else self._keep(lock)
 
     def _resolved(self, uv: Uv) -> str:
         asked = any(not line.startswith("-") for line in self.spec.requirements)
-        return uv.resolve(self.spec, self.interpreter, self.say) if asked or self.spec.choices else ""
+        return uv.resolve(self.spec, self.interpreter, self.log) if asked or self.spec.choices else ""
 
     def _fill(self, uv: Uv, lock: Lock) -> None:
         lines = pip_part(lock.packages)
         if lines.strip():
-            uv.install(lines, self.spec, self.folder.path, self.interpreter, self.say, offline=False)
+            uv.install(lines, self.spec, self.folder.path, self.interpreter, self.log, offline=False)
 
     def _add_compiled(self, uv: Uv, lock: Lock, variables: Mapping[str, str]) -> dict[str, str]:
-        there = "".join(f"{twin_of(name)}=={version}\n" for name, version in installed(self.folder.path).items())
-        return super()._add_compiled(uv, replace(lock, packages=there + lock.packages), variables)
+        installed_lines = "".join(
+            f"{twin_of(name)}=={version}\n" for name, version in installed(self.folder.path).items()
+        )
+        return super()._add_compiled(uv, replace(lock, packages=installed_lines + lock.packages), variables)
 
 
 def _requirement(added: re.Match[str]) -> str:

@@ -1,5 +1,3 @@
-"""Where conda packages come from: the user's channels, with the workspace's addresses in their place."""
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,24 +13,27 @@ TOKEN = re.compile(r"^/t/[^/]+(?=/)")
 
 @dataclass(frozen=True)
 class Channels:
-    """Names for a command line, which everybody on the machine can read, and the addresses behind them for a file."""
+    """Conda channels of one build: the user's, with addresses from the workspace's settings.
+
+    The command line, which all users of the machine can read, has only names; addresses go into a configuration file.
+    """
 
     names: tuple[str, ...]
     addresses: Mapping[str, str]
-    """Of a name, what its address is without the name at the end."""
+    """Address of each named channel, without the name at its end."""
     renamed: Mapping[str, str]
-    """What to call a channel that the user named otherwise."""
+    """Name here of each channel as the user wrote it."""
 
     @classmethod
     def of(cls, conda: CondaSpec, sources: Sources) -> "Channels":
         names, addresses, renamed = list[str](), dict[str, str](), dict[str, str]()
-        for asked in [*(conda.channels or USUAL), *filter(None, map(_channel_of, conda.packages))]:
-            address = sources.settings.conda_channels.get(asked, asked).rstrip("/")
-            if "://" not in address or (address == asked and not has_secret(address)):
+        for channel in [*(conda.channels or USUAL), *filter(None, map(_channel_of, conda.packages))]:
+            address = sources.settings.conda_channels.get(channel, channel).rstrip("/")
+            if "://" not in address or (address == channel and not has_secret(address)):
                 names.append(address)
                 continue
             parent, _, name = address.rpartition("/")
-            addresses[name], renamed[asked] = parent, name
+            addresses[name], renamed[channel] = parent, name
             names.append(name)
         listed = names[: len(conda.channels or USUAL)]
         return cls(tuple(dict.fromkeys(listed)), addresses, renamed)
@@ -45,12 +46,12 @@ class Channels:
         return {"custom_channels": dict(self.addresses)} if self.addresses else {}
 
     def package(self, line: str) -> str:
-        """A line of the user's list, with the name that its channel has here."""
+        """A line of the user's list with its channel renamed."""
         channel = _channel_of(line)
         return self.renamed[channel] + line[len(channel) :] if channel in self.renamed else line
 
     def with_login(self, url: str) -> str:
-        """The address of a package in a lock, with the user and password that its channel asks for."""
+        """The URL of a locked package with the login of its channel."""
         for name, parent in self.addresses.items():
             plain = without_login(f"{parent}/{name}/")
             if url.startswith(plain):
@@ -59,7 +60,7 @@ class Channels:
 
 
 def without_login(url: str) -> str:
-    """Without user and password, and without conda's own kind of token."""
+    """The URL without user, password and conda token."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], path=TOKEN.sub("", parts.path)))
 

@@ -1,5 +1,3 @@
-"""Whether conda makes an environment, or its packages come from the Python package index."""
-
 import shutil
 from collections.abc import Mapping
 
@@ -16,17 +14,17 @@ from runyard.planning.conda_names import PROGRAMS_INSTEAD, has_no_twin
 from runyard.planning.packages import mapping_note
 
 
-def conda_for(spec: EnvironmentSpec, sources: Sources, say: Say, given_lock: str = "") -> CondaTool | None:
-    """The tool that makes it; None where uv does, with what becomes of each conda package told to `say`.
+def conda_for(spec: EnvironmentSpec, sources: Sources, log: Say, given_lock: str = "") -> CondaTool | None:
+    """Choose the conda tool for a spec; None if uv builds it, after logging what replaces each conda package.
 
-    A lock that is given decides. EnvironmentFailed, before anything is downloaded, where conda is needed and not here.
+    A lock decides. Raises EnvironmentFailed, before anything is downloaded, if conda is needed and not installed.
     """
     lock = spec.locked or given_lock
     if spec.conda is None or (lock and not is_explicit(lock)):
         return None
     tool = find_conda(sources.variables) if sources.settings.conda != NEVER else None
     if tool:
-        say(f"The conda packages are solved by {tool}.")
+        log(f"The conda packages are solved by {tool}.")
         return tool
     if lock:
         raise EnvironmentFailed(
@@ -35,20 +33,23 @@ def conda_for(spec: EnvironmentSpec, sources: Sources, say: Say, given_lock: str
             cause=Cause.CONDA_FAILED,
             said="",
         )
-    require_twins(spec, say, sources.variables, hint=_how_to_get(sources))
+    require_twins(spec, log, sources.variables, hint=_how_to_get(sources))
     return None
 
 
 def require_twins(
     spec: EnvironmentSpec,
-    say: Say,
+    log: Say,
     variables: Mapping[str, str] | None = None,
     *,
     why: str = "no conda is here to install it",
     hint: str = CONDA_WAYS,
 ) -> None:
-    """Say what stands for each conda package on the index. EnvironmentFailed names those for which nothing does, and
-    `why` conda does not install them; a program on the PATH of `variables` does for a package that is little else."""
+    """Log which PyPI package replaces each conda package. Raises EnvironmentFailed for packages that PyPI lacks.
+
+    `why` says why conda does not install them. A package that is only a program, such as ffmpeg, may be replaced by
+    one on the PATH of `variables`.
+    """
     missing = []
     for line in spec.conda.packages if spec.conda else ():
         package = parse_conda_line(line)
@@ -56,9 +57,9 @@ def require_twins(
         path = (variables or {}).get("PATH", "")
         here = shutil.which(program, path=path) if program and path else None
         if here:
-            say(f"conda package '{line}' has no twin on the Python package index; {here} of this machine does.")
+            log(f"conda package '{line}' has no twin on the Python package index; {here} of this machine does.")
         else:
-            say(mapping_note(package))
+            log(mapping_note(package))
             missing += [line] if has_no_twin(package.name) else []
     if missing:
         raise EnvironmentFailed(

@@ -22,20 +22,24 @@ from runyard.ports.environments import BuiltEnvironment
 
 @dataclass(frozen=True)
 class CondaConstruction:
-    """An environment of a spec that has a `conda` part while it is made: first the prefix by conda, then what pip adds
-    by uv. By the holder of its builder lock, whose descriptor is `held`."""
+    """Builds an environment of a spec with conda packages: conda creates the prefix, then uv adds the pip packages.
+
+    The caller holds the builder lock; `held` is the lock's descriptor.
+    """
 
     folder: EnvironmentFolder
     spec: EnvironmentSpec
     tool: CondaTool
     sources: Sources
-    bring: Bring
+    fetch_wheel: Bring
     held: int
-    say: Say
+    log: Say
 
     def make(self, given: Lock | None = None) -> BuiltEnvironment:
-        """Of the lock that is given, else as it was locked before, while that can be had; else solved anew. A locked
-        spec is never solved anew. What fails leaves no environment behind."""
+        """Install the `given` lock, else the lock of an earlier build; solve again if that cannot be installed.
+
+        A locked spec is never solved again. A failed build is removed.
+        """
         try:
             return self._made(given)
         except (OSError, EnvironmentFailed):
@@ -57,7 +61,7 @@ class CondaConstruction:
             except EnvironmentFailed as failure:
                 if failure.facts.get("cause") in NOT_MENDED_BY_RESOLVING:
                     raise
-                self.say("The packages that this environment had before cannot be installed any more; solving anew.")
+                self.log("The packages that this environment had before cannot be installed any more; solving anew.")
         return self._made_of(None)
 
     def _locked_before(self) -> Lock | None:
@@ -68,41 +72,41 @@ class CondaConstruction:
         return Lock.parse(text) if is_explicit(text) else None
 
     def _made_of(self, lock: Lock | None) -> BuiltEnvironment:
-        asked = self.spec.conda
-        assert asked is not None
+        conda_spec = self.spec.conda
+        assert conda_spec is not None
         scratch = self.folder.fresh_scratch()
         with self.sources.laid_out(scratch) as variables:
-            channels = Channels.of(asked, self.sources)
+            channels = Channels.of(conda_spec, self.sources)
             offline = self.sources.settings.offline
             conda = Conda(self.tool, variables, channels, scratch, self.held, is_offline=offline)
             if lock:
                 self.folder.remove()
-                conda.create_locked(self.folder.path, lock.packages, self.say)
+                conda.create_locked(self.folder.path, lock.packages, self.log)
             else:
-                self._solve(conda, asked)
+                self._solve(conda, conda_spec)
         by_pip = BesideConda(
             folder=self.folder,
-            spec=replace(self.spec, requirements=asked.requirements),
+            spec=replace(self.spec, requirements=conda_spec.requirements),
             interpreter=self._interpreter(),
             sources=self.sources,
-            bring=self.bring,
+            fetch_wheel=self.fetch_wheel,
             held=self.held,
-            say=self.say,
+            log=self.log,
             explicit=locked(self.folder.path),
         )
         return by_pip.make(lock)
 
-    def _solve(self, conda: Conda, asked: CondaSpec) -> None:
+    def _solve(self, conda: Conda, conda_spec: CondaSpec) -> None:
         pythons = list(_pythons(self.spec))
         for python, another in zip(pythons, [*pythons[1:], None], strict=True):
             self.folder.remove()
             try:
-                conda.create(self.folder.path, python, asked, self.say)
+                conda.create(self.folder.path, python, conda_spec, self.log)
                 return
             except EnvironmentFailed as failure:
                 if another is None or failure.facts.get("cause") not in SOLVING:
                     raise
-                self.say(f"With Python {python} that cannot be had; trying {another}.")
+                self.log(f"With Python {python} that cannot be had; trying {another}.")
 
     def _interpreter(self) -> Interpreter:
         found = interpreter_at(str(self.folder.python), self.sources.variables)
@@ -113,12 +117,12 @@ class CondaConstruction:
                 cause=Cause.NO_PYTHON,
                 said="",
             )
-        self.say(f"Python {found} at {found.path}, by {self.tool.name}.")
+        self.log(f"Python {found} at {found.path}, by {self.tool.name}.")
         return found
 
 
 def _pythons(spec: EnvironmentSpec) -> Iterator[str]:
-    """What to ask for, best first: as wished, its minor, and what stands in where nobody chose."""
-    wished = spec.python.split(",")
-    minors = [".".join(python.split(".")[:2]) for python in wished]
-    yield from dict.fromkeys([*wished, *minors, *filter(None, [spec.python_instead])])
+    """Versions to try: as asked for, their minor versions, then the fallback of the spec."""
+    wanted = spec.python.split(",")
+    minors = [".".join(python.split(".")[:2]) for python in wanted]
+    yield from dict.fromkeys([*wanted, *minors, *filter(None, [spec.python_instead])])

@@ -1,4 +1,4 @@
-"""The lock of what conda installed, in the form that `conda list --explicit --md5` writes and every tool reads."""
+"""Locks of conda packages, in the format of `conda list --explicit --md5`, which every conda tool reads."""
 
 import json
 import re
@@ -14,7 +14,7 @@ PACKAGE = re.compile(r"[a-z]+://\S+\.(?:tar\.bz2|conda)#[0-9a-f]{32}")
 
 
 def is_explicit(lock: str) -> bool:
-    """Whether conda has a part in the lock."""
+    """Whether the lock has conda packages."""
     return HEADER in lock.splitlines()
 
 
@@ -24,26 +24,26 @@ def explicit_part(lock: str) -> str:
 
 
 def pip_part(lock: str) -> str:
-    """What is no package of conda's: the lines that uv installs."""
+    """The lines that uv installs."""
     return "".join(
         f"{line}\n" for line in lock.splitlines() if line.strip() != HEADER and not PACKAGE.fullmatch(line.strip())
     )
 
 
 def installed(prefix: Path) -> dict[str, str]:
-    """The versions of conda's packages in a prefix, by their conda names."""
+    """Versions of the conda packages in a prefix, by conda name."""
     return {record["name"]: str(record["version"]) for record in _records(prefix).values()}
 
 
 def locked(prefix: Path) -> str:
-    """Each package with its checksum, those that others need first. No login is in it."""
+    """Lock of a prefix: URLs with checksums, dependencies first, without logins."""
     records = _records(prefix)
     lines = [_line(records[name]) for name in _in_order(records)]
     return "".join(f"{line}\n" for line in [HEADER, *lines])
 
 
 def forget_logins(prefix: Path) -> None:
-    """Take the passwords out of what conda has noted about where the packages came from."""
+    """Remove passwords from the URLs in the metadata of a prefix."""
     for file in (prefix / "conda-meta").iterdir():
         if file.is_file() and has_secret(text := file.read_text(encoding="utf-8", errors="surrogateescape")):
             file.write_text(without_logins(text), encoding="utf-8", errors="surrogateescape")
@@ -57,7 +57,7 @@ def _records(prefix: Path) -> dict[str, Mapping[str, Any]]:
 def _in_order(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     left = {name: _needs(record) & records.keys() - {name} for name, record in records.items()}
     while left:
-        # Packages that need one another, as pip and python do, are taken by name.
+        # Packages that depend on each other, such as pip and python, are sorted by name.
         ready = sorted(name for name, needs in left.items() if not needs & left.keys()) or [min(left)]
         for name in ready:
             del left[name]

@@ -16,7 +16,7 @@ from runyard.model.causes import Cause
 from runyard.model.plan import CondaSpec
 from runyard.planning.conda_lines import parse_conda_line
 
-# An activated environment of the submitter's is no choice of theirs for this one.
+# The submitter's activated environment must not affect the build.
 ACTIVATION = frozenset(
     {"CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_SHLVL", "CONDA_PROMPT_MODIFIER", "CONDA_EXE", "CONDA_PYTHON_EXE"}
 )
@@ -31,9 +31,10 @@ QUIETLY = {
 
 @dataclass(frozen=True)
 class Conda:
-    """A conda tool at work for one build, with the variables of `Sources.laid_out`.
+    """Runs a conda tool for one build, with the variables of `PackageSources.with_certificates`.
 
-    `scratch` is a folder of this builder's alone. The lock with the descriptor `held` stays taken while the tool lives.
+    `scratch` is a private folder of this build. The tool inherits the descriptor `held`, so the builder lock stays
+    taken while it runs.
     """
 
     tool: CondaTool
@@ -43,22 +44,22 @@ class Conda:
     held: int
     is_offline: bool = False
 
-    def create(self, prefix: Path, python: str, conda: CondaSpec, say: Say) -> None:
-        """Solve and install into a prefix that is not there. EnvironmentFailed quotes the tool."""
+    def create(self, prefix: Path, python: str, conda: CondaSpec, log: Say) -> None:
+        """Solve and install into a new prefix. Raises EnvironmentFailed with the tool's output."""
         command = [option for name in self.channels.names for option in ("--channel", name)]
         command += ["--override-channels", f"python={python}" if python else "python"]
         command += [self.channels.package(line) for line in conda.packages]
-        self._create(prefix, command, "solving and installing them", conda.packages, say)
+        self._create(prefix, command, "solving and installing them", conda.packages, log)
         self._require(prefix, conda.packages)
 
-    def create_locked(self, prefix: Path, lock: str, say: Say) -> None:
-        """Install just the packages of an explicit lock, each with its checksum."""
+    def create_locked(self, prefix: Path, lock: str, log: Say) -> None:
+        """Install exactly the packages of an explicit lock; the tool checks their checksums."""
         lines = [self.channels.with_login(line) for line in explicit_part(lock).splitlines()]
         with _in_memory(self.scratch / "explicit.txt", "".join(f"{line}\n" for line in lines)) as (file, fd):
-            self._create(prefix, ["--file", str(file)], "installing the locked packages", (), say, fd)
+            self._create(prefix, ["--file", str(file)], "installing the locked packages", (), log, fd)
 
     def _create(
-        self, prefix: Path, options: Sequence[str], doing: str, packages: Sequence[str], say: Say, *inherited: int
+        self, prefix: Path, options: Sequence[str], doing: str, packages: Sequence[str], log: Say, *inherited: int
     ) -> None:
         command = [self.tool.path, "create", "--prefix", str(prefix), "--yes"]
         command += ["--quiet"] if self.tool.name == "conda" else []
@@ -66,7 +67,7 @@ class Conda:
         with self._configured() as (variables, fds):
             held = [self.held, *inherited, *fds]
             try:
-                spoken = run_saying([*command, *options], say, env=variables, cwd=self.scratch, held=held)
+                result = run_saying([*command, *options], log, env=variables, cwd=self.scratch, held=held)
             except OSError as error:
                 raise EnvironmentFailed(
                     f"{self.tool} could not be started: {error}.",
@@ -74,12 +75,12 @@ class Conda:
                     cause=Cause.CONDA_FAILED,
                     said=str(error),
                 ) from error
-        if spoken.exit_code or not (prefix / "conda-meta").is_dir():
-            raise conda_failed(self.tool.name, doing, spoken, packages, offline=self.is_offline)
+        if result.exit_code or not (prefix / "conda-meta").is_dir():
+            raise conda_failed(self.tool.name, doing, result, packages, offline=self.is_offline)
         forget_logins(prefix)
 
     def _require(self, prefix: Path, packages: Sequence[str]) -> None:
-        """Some releases of mamba leave out what they cannot solve for `channel::package`, and end well."""
+        """Check that all packages are there: some versions of mamba skip unsolvable `channel::package` and exit 0."""
         there = installed(prefix)
         missing = [line for line in packages if parse_conda_line(line).name not in there]
         if missing:
@@ -94,7 +95,7 @@ class Conda:
 
     @contextmanager
     def _configured(self) -> Iterator[tuple[dict[str, str], list[int]]]:
-        """The tool's environment, and the descriptors that it must inherit for it."""
+        """Variables for the tool, and descriptors that it must inherit."""
         kept = {name: value for name, value in self.variables.items() if _is_passed_on(name)}
         kept |= QUIETLY
         if "CONDA_SSL_VERIFY" in kept:
@@ -104,7 +105,7 @@ class Conda:
             yield kept, []
             return
         if self.channels.have_logins and not self.is_offline:
-            # The tool's own cache would keep the addresses; this one goes with the build.
+            # The tool's own cache would keep addresses with logins; this one is removed with the build.
             kept["CONDA_PKGS_DIRS"] = str(self.scratch / "pkgs")
         with _in_memory(self.scratch / "condarc", json.dumps(configuration)) as (file, fd):  # JSON is YAML
             yield {**kept, "CONDARC": str(file)}, [fd]
@@ -112,8 +113,8 @@ class Conda:
 
 @contextmanager
 def _in_memory(link: Path, text: str) -> Iterator[tuple[Path, int]]:
-    """A file for programs that inherit the descriptor. Addresses may hold passwords, so it is on no disk: not even
-    if we are killed."""
+    """A file in memory for programs that inherit the descriptor: its addresses may contain passwords, which must not
+    stay on disk, even if this process is killed."""
     fd = os.memfd_create(link.name)
     try:
         with os.fdopen(os.dup(fd), "w", encoding="utf-8") as file:

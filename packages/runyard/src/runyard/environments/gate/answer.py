@@ -8,7 +8,7 @@ PAGE = "text/html; charset=utf-8"
 
 @dataclass(frozen=True)
 class Answer:
-    """To a request for packages. Whoever gets it closes `content`."""
+    """Response to a request for packages. The receiver closes `content`."""
 
     status: int
     content: IO[bytes]

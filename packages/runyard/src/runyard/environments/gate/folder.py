@@ -11,12 +11,12 @@ INDEX = "index.html"
 
 @dataclass(frozen=True)
 class PackageFolder:
-    """A folder of packages, or of such folders, as pages of links. Nothing but packages can be had from it."""
+    """Serves a local folder of packages as pages of links. Serves no files but packages."""
 
     folder: Path
 
     def answer(self, path: str, method: str, own: str) -> Answer:
-        """To a request for a `path` in it."""
+        """Respond to a request for a `path` in the folder."""
         top = self.folder.resolve()
         wanted = (top / unquote(path)).resolve()
         if not wanted.is_relative_to(top):

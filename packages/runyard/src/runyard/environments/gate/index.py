@@ -24,7 +24,7 @@ from runyard.planning.passwords import hidden
 SILENT_SECONDS = 60.0
 LARGEST_PAGE = 64 * 2**20
 ELSEWHERE = "@"
-"""Begins the path of what a page of the index links to: its whole address comes next."""
+"""First segment of a path that links to another address; the whole quoted address follows."""
 METADATA = ".metadata"
 _LINK = re.compile(
     r"""(?P<before><a\s(?>[^<>]*?\bhref\s*+=\s*+))(?:"(?P<link>[^"]*+)"|'(?P<single>[^']*+)')""",
@@ -35,8 +35,10 @@ Origin = tuple[str, str, int | None]
 
 
 class PackageIndex:
-    """A package index at another address, asked with the login in that address and with `context`. Its pages lead
-    back here, so that what they link to is asked for in the same way; the login is shown to its own server alone."""
+    """Forwards requests to a package index, with the login of its address and the certificates of `context`.
+
+    Links in its pages are rewritten to lead through the proxy. The login is sent only to the index's own server.
+    """
 
     def __init__(self, address: str, context: ssl.SSLContext, proxies: Mapping[str, str]) -> None:
         parts = urlsplit(address)
@@ -46,7 +48,7 @@ class PackageIndex:
         self._context, self._proxies = context, proxies
 
     def answer(self, path: str, method: str, own: str) -> Answer:
-        """To a request for a `path` below the index, whose pages lead to paths below `own`."""
+        """Respond to a request for a `path` below the index; rewritten links start with `own`."""
         url = self._url(path)
         if urlsplit(url).scheme not in ("http", "https"):
             return page("not here", 404)
@@ -59,11 +61,11 @@ class PackageIndex:
             return page(f"{hidden(url)} cannot be asked: {getattr(error, 'reason', error)}", 502)
         if method == "GET" and "html" in found.headers.get("Content-Type", ""):
             with found:
-                return page(self._led_back(found.read(LARGEST_PAGE), found.url, own))
+                return page(self._rewritten(found.read(LARGEST_PAGE), found.url, own))
         return Answer(200, found, {name: found.headers[name] for name in _PASSED_ON if found.headers[name]})
 
     def authorization(self, url: str) -> dict[str, str]:
-        """What that address is to be shown."""
+        """Headers with the login, if the URL is on the index's own server."""
         is_own = _origin(urlsplit(url)) == _origin(self._address)
         return {"Authorization": f"Basic {self._login}"} if self._login and is_own else {}
 
@@ -97,23 +99,23 @@ class PackageIndex:
 
     def _proxies_for(self, url: str) -> dict[str, str]:
         host = f".{urlsplit(url).hostname}"
-        spared = [name.strip().lstrip(".") for name in self._proxies.get("no", "").split(",") if name.strip()]
-        is_spared = "*" in spared or any(host.endswith(f".{name}") for name in spared)
-        return {} if is_spared else {kind: proxy for kind, proxy in self._proxies.items() if kind != "no"}
+        direct_hosts = [name.strip().lstrip(".") for name in self._proxies.get("no", "").split(",") if name.strip()]
+        is_direct = "*" in direct_hosts or any(host.endswith(f".{name}") for name in direct_hosts)
+        return {} if is_direct else {kind: proxy for kind, proxy in self._proxies.items() if kind != "no"}
 
-    def _led_back(self, text: bytes, url: str, own: str) -> str:
-        def led_back(found: re.Match[str]) -> str:
-            whole = urlsplit(urljoin(url, html.unescape(found["link"] or found["single"] or "")))
-            bare, name = urlunsplit(whole._replace(fragment="")), whole.path.rpartition("/")[2]
-            fragment = f"#{whole.fragment}" if whole.fragment else ""
+    def _rewritten(self, text: bytes, url: str, own: str) -> str:
+        def rewrite(found: re.Match[str]) -> str:
+            target = urlsplit(urljoin(url, html.unescape(found["link"] or found["single"] or "")))
+            bare, name = urlunsplit(target._replace(fragment="")), target.path.rpartition("/")[2]
+            fragment = f"#{target.fragment}" if target.fragment else ""
             link = f"{own}/{ELSEWHERE}/{quote(bare, safe='')}/{quote(unquote(name))}{fragment}"
             return f'{found["before"]}"{html.escape(link)}"'
 
-        return _LINK.sub(led_back, text.decode("utf-8", "surrogateescape"))
+        return _LINK.sub(rewrite, text.decode("utf-8", "surrogateescape"))
 
 
 class _Redirects(HTTPRedirectHandler):
-    """A login goes along to addresses of the same server alone."""
+    """Sends the login only on redirects within the same server."""
 
     def __init__(self, index: PackageIndex) -> None:
         self._index = index

@@ -1,5 +1,8 @@
-"""Packages for the steps of a Dockerfile that an image may not be told the way to: on this machine's loopback address,
-while the image is built."""
+"""Package index proxy on this machine's loopback address, for the steps of a Dockerfile while it is built.
+
+It serves sources that a build argument must not name: local folders, and indexes with a password or a private
+certificate.
+"""
 
 import hashlib
 import hmac
@@ -19,7 +22,7 @@ from runyard.environments.gate.index import PackageIndex
 from runyard.environments.sources import Sources, folder_of
 
 FIRST_PORT, PORTS, TRIES = 20000, 12000, 64
-MOST_COMPLAINTS = 20
+MOST_ERRORS = 20
 PROXIES = ("http", "https", "no")
 
 
@@ -29,58 +32,60 @@ class Place(Protocol):
 
 @dataclass
 class Gate:
+    """A running proxy."""
+
     addresses: Mapping[str, str]
-    """Of each place that is served, where the steps find it."""
-    complaints: list[str] = field(default_factory=list)
-    """What could not be had, and why."""
+    """Address in the proxy of each package source."""
+    errors: list[str] = field(default_factory=list)
+    """Requests that failed, and why."""
 
 
 @contextmanager
 def serving(sources: Sources, salt: bytes) -> Iterator[Gate]:
-    """Serve what `sources` keep from images to whoever knows the addresses, until the end.
+    """Serve the sources that are hidden from images until exit, to anyone who knows the addresses.
 
-    The addresses are the same for the same sources, mostly: else no step would be taken from the engine's cache of
-    layers. They tell nothing to who has not the `salt`.
+    The same sources get the same addresses if the port is free, since they are part of the key of the engine's layer
+    cache. The `salt` keeps them from revealing the sources.
     """
-    places = {place: _place(place, sources) for place in sources.kept_from_images}
-    if not places:
+    upstreams = {source: _upstream(source, sources) for source in sources.kept_from_images}
+    if not upstreams:
         yield Gate({})
         return
-    told = repr([sources.kept_from_images, sources.settings.ca_bundle]).encode()
-    key = hmac.new(salt, told, hashlib.sha256).hexdigest()[:32]
-    complaints: list[str] = []
-    handler = type("Handler", (_Handler,), {"key": key, "places": list(places.values()), "complaints": complaints})
+    identity = repr([sources.kept_from_images, sources.settings.ca_bundle]).encode()
+    key = hmac.new(salt, identity, hashlib.sha256).hexdigest()[:32]
+    errors: list[str] = []
+    handler = type("Handler", (_Handler,), {"key": key, "upstreams": list(upstreams.values()), "errors": errors})
     with _listening(int(key[:8], 16), handler) as server:
         host = f"http://127.0.0.1:{server.server_port}/{key}"
         thread = Thread(target=server.serve_forever, name="packages", daemon=True)
         thread.start()
         try:
-            yield Gate({place: f"{host}/{number}/" for number, place in enumerate(places)}, complaints)
+            yield Gate({source: f"{host}/{number}/" for number, source in enumerate(upstreams)}, errors)
         finally:
             server.shutdown()
             thread.join()
 
 
-def _place(place: str, sources: Sources) -> Place:
-    folder = folder_of(place)
+def _upstream(source: str, sources: Sources) -> Place:
+    folder = folder_of(source)
     if folder is not None:
         return PackageFolder(folder)
     effective = sources.in_effect()
     proxies = {kind: effective.get(f"{kind}_proxy") or effective.get(f"{kind.upper()}_PROXY", "") for kind in PROXIES}
-    return PackageIndex(place, _trusting(place, sources), {kind: value for kind, value in proxies.items() if value})
+    return PackageIndex(source, _trusting(source, sources), {kind: value for kind, value in proxies.items() if value})
 
 
-def _trusting(place: str, sources: Sources) -> ssl.SSLContext:
+def _trusting(source: str, sources: Sources) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=sources.certificates() or None)
-    parts = urlsplit(place)
+    parts = urlsplit(source)
     if {parts.hostname, f"{parts.hostname}:{parts.port}"} & set(sources.settings.trusted_hosts):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
-def _listening(wish: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
-    """At the wished port, or near it where others are; at any where all of those are taken."""
-    for port in (*(FIRST_PORT + (wish + more) % PORTS for more in range(TRIES)), 0):
+def _listening(seed: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    """Listen on a port derived from `seed`, or the next free one; on any port if all of these are taken."""
+    for port in (*(FIRST_PORT + (seed + more) % PORTS for more in range(TRIES)), 0):
         try:
             return ThreadingHTTPServer(("127.0.0.1", port), handler)
         except OSError:
@@ -91,8 +96,8 @@ def _listening(wish: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTT
 
 class _Handler(BaseHTTPRequestHandler):
     key: str
-    places: Sequence[Place]
-    complaints: list[str]
+    upstreams: Sequence[Place]
+    errors: list[str]
 
     def do_GET(self) -> None:
         self._serve(self._answer())
@@ -103,12 +108,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> Answer:
         key, _, path = self.path.lstrip("/").partition("/")
         number, _, path = path.partition("/")
-        if not hmac.compare_digest(key.encode(), self.key.encode()) or number not in map(str, range(len(self.places))):
+        if not hmac.compare_digest(key.encode(), self.key.encode()) or number not in map(
+            str, range(len(self.upstreams))
+        ):
             return page("not here", 404)
         path = path.partition("?")[0]
-        answer = self.places[int(number)].answer(path, self.command, f"/{key}/{number}")
-        if answer.status not in (200, 404) and len(self.complaints) < MOST_COMPLAINTS:
-            self.complaints.append(answer.content.read().decode(errors="replace"))
+        answer = self.upstreams[int(number)].answer(path, self.command, f"/{key}/{number}")
+        if answer.status not in (200, 404) and len(self.errors) < MOST_ERRORS:
+            self.errors.append(answer.content.read().decode(errors="replace"))
             answer.content.seek(0)
         return answer
 
@@ -122,4 +129,4 @@ class _Handler(BaseHTTPRequestHandler):
                 shutil.copyfileobj(answer.content, self.wfile)
 
     def log_message(self, format: str, *args: object) -> None:
-        """What goes wrong is among the complaints."""
+        """Do not print requests; failures are in `errors`."""

@@ -1,4 +1,4 @@
-"""The image that an environment stands on: the engine's own, pulled, or built from a Dockerfile."""
+"""Base images of environments: found in the engine, pulled, or built from a Dockerfile."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from runyard.containers.contents import bases_of
 from runyard.containers.engine import Engine
-from runyard.containers.images import ImageFacts, RegistryCredentials
+from runyard.containers.records import ImageFacts
+from runyard.containers.registries import RegistryCredentials
 from runyard.environments.images.brought import BroughtNames
 from runyard.environments.images.dockerfiles import DockerfileBuild
 from runyard.environments.images.given import GivenBase, is_called, is_ours
@@ -29,16 +30,18 @@ class Bases:
     naming: Naming
     sources: Sources
     registries: Mapping[str, RegistryCredentials]
-    place: PlaceFiles | None
+    write_files: PlaceFiles | None
     scratch: Path
     key: str
-    """Of the environment that it is for."""
+    """Key of the environment that the image is for."""
     is_fresh: bool
-    say: Say
+    log: Say
 
-    def bring(self, wanted: ImageSpec, locked: str = "") -> ImageFacts:
-        """EnvironmentFailed in the words of the engine or the registry. `locked` tells the image of an earlier build,
-        which is taken where the user names an image of a registry."""
+    def obtain(self, wanted: ImageSpec, locked: str = "") -> ImageFacts:
+        """Find, pull or build the base image. Raises EnvironmentFailed with the message of the engine or registry.
+
+        `locked` is the digest of an earlier build; it is used again where the user names an image of a registry.
+        """
         self._check_platform(wanted)
         self._check_names([*filter(None, [wanted.base]), *named_in(wanted.dockerfile)])
         base = self._from_dockerfile(wanted, locked) if wanted.dockerfile else self._given(wanted, locked)
@@ -46,8 +49,8 @@ class Bases:
             raise _other_architecture(base.architecture, self.engine.facts().architecture)
         return base
 
-    def brought(self, wanted: ImageSpec) -> tuple[str, ...]:
-        """The names that are in the engine because of us and that an environment on this base needs."""
+    def pulled_names(self, wanted: ImageSpec) -> tuple[str, ...]:
+        """Names of images that our builds pulled and that an environment on this base needs."""
         return BroughtNames(self.engine, self.naming).of([wanted.base, *named_in(wanted.dockerfile)])
 
     def _given(self, wanted: ImageSpec, locked: str) -> ImageFacts:
@@ -59,36 +62,39 @@ class Bases:
             is_offline=self.sources.settings.offline,
             is_fresh=self.is_fresh,
             key=self.key,
-            say=self.say,
+            log=self.log,
         )
-        return given.as_locked(given.bring(), locked)
+        return given.as_locked(given.obtain(), locked)
 
     def _from_dockerfile(self, wanted: ImageSpec, locked: str) -> ImageFacts:
         names = {name: bool(self._credentials(registry_of(name))) for name in named_in(wanted.dockerfile)}
-        with BroughtNames(self.engine, self.naming).bringing(names, self.key):
+        with BroughtNames(self.engine, self.naming).record_pull(names, self.key):
             for name in names if self.is_fresh else ():
                 self._pull_again(name, wanted.platform)
             base = DockerfileBuild(
-                self.engine, self.naming, self.sources, self.registries, self.place, self.scratch, self.say
+                self.engine, self.naming, self.sources, self.registries, self.write_files, self.scratch, self.log
             ).make(wanted)
         if locked not in ("", base.id):
-            self.say(f"The Dockerfile is built again: its image is another than the locked one ({locked}).")
+            self.log(f"The Dockerfile is built again: its image is another than the locked one ({locked}).")
         return base
 
     def _check_names(self, names: Sequence[str]) -> None:
-        """Images of ours hold what others brought and built, and an id is a name of anybody's image."""
-        brought = BroughtNames(self.engine, self.naming)
+        """Refuse image ids, our own images, and private images for a caller without credentials.
+
+        Otherwise a user could build on an image that only another user may read.
+        """
+        pulled = BroughtNames(self.engine, self.naming)
         for name in names:
             found = self.engine.images.find(name)
-            is_private = brought.is_passing(name) and not self._credentials(registry_of(name))
+            is_private = pulled.is_passing(name) and not self._credentials(registry_of(name))
             if is_ours(name) or (found is not None and (is_private or not is_called(found, name))):
                 raise _not_by_that_name(name)
 
     def _pull_again(self, name: str, platform: str) -> None:
-        """An image of this machine's own has no registry to come from."""
+        """Pull an image of a registry again; an image that was built locally has none."""
         found, credentials = self.engine.images.find(name), self._credentials(registry_of(name))
         if credentials or (found is not None and found.digests):
-            self.engine.images.pull(name, self.say, credentials=credentials, platform=platform)
+            self.engine.images.pull(name, self.log, credentials=credentials, platform=platform)
 
     def _credentials(self, address: str) -> RegistryCredentials | None:
         return self.registries.get(address)
@@ -101,7 +107,7 @@ class Bases:
 
 
 def named_in(dockerfile: str) -> tuple[str, ...]:
-    """The images that a Dockerfile starts or copies from."""
+    """Names of the images in FROM lines and --from options of a Dockerfile."""
     stages = {found["stage"].lower() for found in FROM.finditer(dockerfile) if found["stage"]}
     copied = (found["name"] for found in COPIED_FROM.finditer(dockerfile))
     others = (name for name in copied if not name.isdigit() and name.lower() not in stages)

@@ -18,21 +18,26 @@ class _Name:
     name: str
     is_private: bool
     key: str
-    """Of the environment that it was brought for."""
+    """Key of the environment that it was pulled for."""
 
 
 @dataclass(frozen=True)
 class BroughtNames:
-    """Names of images that our builds brought into the engine. Each is written down before it can be there, so that
-    those of a killed builder are known too; names that were there before are their owners'."""
+    """Records which image names our builds added to the engine, so that they can be removed.
+
+    A name is recorded before it is pulled, so names of a killed build are known too. Names that were there before
+    belong to others and are never removed.
+    """
 
     engine: Engine
     naming: Naming
 
     @contextmanager
-    def bringing(self, names: Mapping[str, bool], key: str) -> Iterator[None]:
-        """While images of these names are pulled. One that is private, which took a password, has its name for that
-        long only: nobody else has shown the right to it."""
+    def record_pull(self, names: Mapping[str, bool], key: str) -> Iterator[None]:
+        """Record names while they are pulled. `names` maps each to whether it is private, that is, needed a password.
+
+        A private name is removed at exit: other users have not shown that they may read the image.
+        """
         new = [_Name(name, is_private, key) for name, is_private in names.items() if self._is_new(name)]
         for one in new:
             write_beside(self._file(one.name), json.dumps(asdict(one)).encode())
@@ -44,18 +49,18 @@ class BroughtNames:
                     self._remove(one)
 
     def of(self, names: Collection[str]) -> tuple[str, ...]:
-        """Those that are there because of us."""
+        """The given names that our builds added."""
         return tuple(sorted(name for name in names if self._file(name).exists()))
 
     def is_passing(self, name: str) -> bool:
-        """Whether it is there only for a builder that has shown a password."""
+        """Whether the name exists only while a build that has the password runs."""
         one = _read(self._file(name))
         return one is not None and one.is_private
 
-    def remove_left(self, mine: str = "") -> None:
-        """Private names whose builder is no more; `mine` is the key whose builder we are."""
+    def remove_left(self, own_key: str = "") -> None:
+        """Remove private names of builds that have ended; `own_key` is the key of this build."""
         for one in self._all():
-            if one.is_private and (one.key == mine or self._has_no_builder(one.key)):
+            if one.is_private and (one.key == own_key or self._has_no_builder(one.key)):
                 self._remove(one)
 
     def remove_all_but(self, needed: Collection[str]) -> None:

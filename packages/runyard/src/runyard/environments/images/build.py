@@ -2,10 +2,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from runyard.containers.containers import ContainerSpec
+from runyard.containers.creating import ContainerSpec
 from runyard.containers.engine import Engine
 from runyard.containers.failures import Refused, sentence
-from runyard.containers.images import ImageFacts
+from runyard.containers.records import ImageFacts
 from runyard.environments.compiled import Bring
 from runyard.environments.images.bases import Bases
 from runyard.environments.images.choosing import of_the_image, of_the_machine
@@ -41,7 +41,7 @@ TELL = "import sys; print(sys.executable, '%d.%d.%d' % sys.version_info[:3])"
 
 @dataclass(frozen=True)
 class Made:
-    """The image of an environment and the one `below` it, which has its interpreter."""
+    """The image of an environment, and the image `below` it that has its interpreter."""
 
     image: ImageFacts
     below: ImageFacts
@@ -53,7 +53,7 @@ class Made:
 
 @dataclass(frozen=True)
 class ImageBuild:
-    """One image environment while it is made, by the holder of its builder lock, whose descriptor is `held`."""
+    """Builds one image environment. The caller holds its builder lock; `held` is the lock's descriptor."""
 
     engine: Engine
     naming: Naming
@@ -61,56 +61,56 @@ class ImageBuild:
     spec: EnvironmentSpec
     wanted: ImageSpec
     sources: Sources
-    bring: Bring
+    fetch_wheel: Bring
     held: int
-    say: Say
+    log: Say
 
     def make(self, bases: Bases, scratch: Path, given: Lock | None) -> BuiltEnvironment:
-        """Base, interpreter and packages, each a layer on the one before."""
-        base = bases.bring(self.wanted, Lock.parse(self.spec.locked).base or (given.base if given else ""))
+        """Obtain the base image, then add the interpreter and the packages, each as a layer."""
+        base = bases.obtain(self.wanted, Lock.parse(self.spec.locked).base or (given.base if given else ""))
         if self.spec.user_managed:
-            made = self._as_it_is(base)
+            result = self._as_it_is(base)
         else:
             image, interpreter = self._with_python(base, scratch)
-            self.say(f"Python {interpreter} at {interpreter.path} in the image.")
-            made = self._with_packages(base, image, interpreter, scratch, given)
-        return self._recorded(base, made, bases.brought(self.wanted))
+            self.log(f"Python {interpreter} at {interpreter.path} in the image.")
+            result = self._with_packages(base, image, interpreter, scratch, given)
+        return self._recorded(base, result, bases.pulled_names(self.wanted))
 
     def _as_it_is(self, base: ImageFacts) -> Made:
-        """The user's own image, with the interpreter that it has."""
+        """Use the image unchanged, with its own interpreter (user-managed dependencies)."""
         python, version = self._own_python(base)
-        self.say(f"The image is used as it is, with its Python {version} at {python}.")
+        self.log(f"The image is used as it is, with its Python {version} at {python}.")
         name = self.naming.environment(self.folder.key)
         self.engine.images.tag(base.id, name)
         lock = Lock("", python=version, base=digest_of(self.naming, base))
         return Made(base, base, name, python, lock)
 
     def _own_python(self, base: ImageFacts) -> tuple[str, str]:
-        """Path and version of the interpreter that the user names; of `python3` where `python` is not there: Debian's
-        and Ubuntu's images have no other."""
+        """Path and version of the interpreter that the user names. Tries `python3` if there is no `python`, as in
+        images of Debian and Ubuntu."""
         asked = self.wanted.interpreter or "python"
-        said = ""
+        error = ""
         for name in (asked, "python3") if asked == "python" else (asked,):
-            heard: list[str] = []
+            lines: list[str] = []
             spec = ContainerSpec(base.id, (name, "-c", TELL), working_folder="/", name=self._container("asking"))
             try:
-                ended = self.engine.containers.run(spec, heard.append).exit
+                ended = self.engine.containers.run(spec, lines.append).exit
             except Refused as refused:
-                said = said or refused.said
+                error = error or refused.said
                 continue
-            if heard and not ended.status:
-                python, _, version = heard[-1].rpartition(" ")
+            if lines and not ended.status:
+                python, _, version = lines[-1].rpartition(" ")
                 return python, version
-            said = said or " ".join(heard[-5:]) or ended.error
-        raise self._no_python(asked, said)
+            error = error or " ".join(lines[-5:]) or ended.error
+        raise self._no_python(asked, error)
 
-    def _no_python(self, asked: str, said: str) -> EnvironmentFailed:
+    def _no_python(self, asked: str, error: str) -> EnvironmentFailed:
         return EnvironmentFailed(
-            f"The image has no interpreter {asked!r} that starts. The container engine says: {sentence(said)}",
+            f"The image has no interpreter {asked!r} that starts. The container engine says: {sentence(error)}",
             hint="Set python.interpreter_path to the path of a Python in the image, or user_managed_dependencies to "
             "False: then one is put into it.",
             cause=Cause.NO_PYTHON,
-            said=said,
+            said=error,
         )
 
     def _with_python(self, base: ImageFacts, scratch: Path) -> tuple[ImageFacts, Interpreter]:
@@ -120,19 +120,19 @@ class ImageBuild:
         if own is not None:
             interpreter, note = own
             if note:
-                self.say(note)
+                self.log(note)
             return base, interpreter
         has = ", ".join(dict.fromkeys(str(python) for python in in_image)) or "no Python"
-        self.say(f"The image has {has}, and the environment wants {self.spec.python or 'one'}.")
+        self.log(f"The image has {has}, and the environment wants {self.spec.python or 'one'}.")
         cache = self.naming.root / "interpreters.json"
-        chosen, note = obtain(self.spec, cache, self.sources, self.say)
+        chosen, note = obtain(self.spec, cache, self.sources, self.log)
         here = discover(cache, self.sources.variables)
         candidates, nearer, other_note = of_the_machine(self.spec, chosen, in_image, here)
         for line in filter(None, (other_note or note,)):
-            self.say(line)
+            self.log(line)
         if nearer is not None:
             return base, nearer
-        layer = InterpreterLayer(self.engine, self.naming, self._container("python"), scratch, self.say)
+        layer = InterpreterLayer(self.engine, self.naming, self._container("python"), scratch, self.log)
         image, path, interpreter = layer.on(base, candidates)
         return image, Interpreter(path, interpreter.version)
 
@@ -143,34 +143,34 @@ class ImageBuild:
         own = Interpreter(str(path / "bin" / "python"), interpreter.version)
         labels = {HOME: self.naming.home, BASE: digest_of(self.naming, base)}
         with self.sources.laid_out(scratch) as variables:
-            passage = self._passage(scratch, variables, given)
-            with Workshop(self._site(base, image, interpreter, passage, variables)) as workshop:
+            mapping = self._mapping(scratch, variables, given)
+            with Workshop(self._container_spec(base, image, interpreter, mapping, variables)) as container:
                 construction = ContainedConstruction(
-                    folder=ContainedFolder(self.naming.root, key, interpreter, workshop, scratch),
-                    spec=_seen_inside(self.spec, passage),
+                    folder=ContainedFolder(self.naming.root, key, interpreter, container, scratch),
+                    spec=_with_container_paths(self.spec, mapping),
                     interpreter=own,
                     sources=self.sources,
-                    bring=self.bring,
+                    fetch_wheel=self.fetch_wheel,
                     held=self.held,
-                    say=self.say,
-                    workshop=workshop,
-                    passage=passage,
+                    log=self.log,
+                    container=container,
+                    mapping=mapping,
                     base=digest_of(self.naming, base),
                     kept=notes_of(self.naming.root, base.id) / "wheels",
                 )
                 lock, paths = construction.fill(given, variables, scratch)
-                self.say("Keeping the environment as a layer of the image.")
+                self.log("Keeping the environment as a layer of the image.")
                 changes = (_variable("PATH", f"{path}/bin", image.variables.get("PATH") or USUAL_PATH),)
                 labels[ENVIRONMENT] = key
-                made = workshop.commit(name, labels=labels, changes=changes, message="Runyard environment")
-        return Made(made, image, name, own.path, lock, paths)
+                result = container.commit(name, labels=labels, changes=changes, message="Runyard environment")
+        return Made(result, image, name, own.path, lock, paths)
 
-    def _site(
+    def _container_spec(
         self,
         base: ImageFacts,
         image: ImageFacts,
         interpreter: Interpreter,
-        passage: Passage,
+        mapping: Passage,
         variables: Mapping[str, str],
     ) -> Site:
         uv = uv_tool()
@@ -179,12 +179,12 @@ class ImageBuild:
             image=image,
             python=interpreter.path,
             folder=str(path_in_image(self.folder.key)),
-            passage=passage,
+            mapping=mapping,
             mounts=(*uv.mounts, cache_mount(variables)),
             variables=self._own_variables(image, variables, interpreter, base),
             name=self._container("filling"),
             labels={HOME: self.naming.home},
-            scratch=passage.scratch,
+            scratch=mapping.scratch,
         )
 
     def _own_variables(
@@ -195,10 +195,10 @@ class ImageBuild:
             "UV_CACHE_DIR": cache_of(variables, base.id),
             "UV_LINK_MODE": "copy",
         }
-        # Each run has a fresh container, which would compile all that it imports again.
+        # Each run has a fresh container, which would otherwise compile every imported module again.
         return {**own, "UV_COMPILE_BYTECODE": "1"} if interpreter.version >= OLDEST_COMPILED_BY_UV else own
 
-    def _passage(self, scratch: Path, variables: Mapping[str, str], given: Lock | None) -> Passage:
+    def _mapping(self, scratch: Path, variables: Mapping[str, str], given: Lock | None) -> Passage:
         spec = self.spec
         texts = [*spec.requirements, *spec.constraints, *(line for choice in spec.choices for line in choice)]
         texts += [spec.locked, given.packages if given else ""]
@@ -207,23 +207,23 @@ class ImageBuild:
     def _container(self, step: str) -> str:
         return self.naming.build_container(self.folder.key, step)
 
-    def _recorded(self, base: ImageFacts, made: Made, brought: tuple[str, ...]) -> BuiltEnvironment:
-        ours = {one for facts in (base, made.below) for one in facts.names if self.naming.is_ours(one)}
-        is_ours = bool(brought or ours or self.wanted.dockerfile)
+    def _recorded(self, base: ImageFacts, result: Made, pulled: tuple[str, ...]) -> BuiltEnvironment:
+        ours = {one for facts in (base, result.below) for one in facts.names if self.naming.is_ours(one)}
+        is_ours = bool(pulled or ours or self.wanted.dockerfile)
         details = ImageDetails(
-            name=made.name,
-            id=made.image.id,
+            name=result.name,
+            id=result.image.id,
             registry=self.wanted.registry,
-            dockerfile=self._dockerfile(made.lock, made.python),
-            python=made.python,
-            names=(made.name, *sorted(one.removeprefix("localhost/") for one in ours - {made.name})),
-            brought=brought,
-            bytes=made.image.size - (0 if is_ours and self._is_first_on(base) else base.size),
+            dockerfile=self._dockerfile(result.lock, result.python),
+            python=result.python,
+            names=(result.name, *sorted(one.removeprefix("localhost/") for one in ours - {result.name})),
+            brought=pulled,
+            bytes=result.image.size - (0 if is_ours and self._is_first_on(base) else base.size),
         )
-        return self.folder.finish_image(made.lock, details, made.path_variables)
+        return self.folder.finish_image(result.lock, details, result.path_variables)
 
     def _is_first_on(self, base: ImageFacts) -> bool:
-        """A base that came for our environments counts once."""
+        """Whether this is the first environment on the base: its size counts once."""
         notes = notes_of(self.naming.root, base.id)
         notes.mkdir(parents=True, exist_ok=True)
         try:
@@ -233,7 +233,7 @@ class ImageBuild:
         return True
 
     def _dockerfile(self, lock: Lock, python: str) -> str:
-        """What a person would write to come to the same."""
+        """An equivalent Dockerfile, for people to read."""
         head = hidden(self.wanted.dockerfile).rstrip() or f"FROM {self.wanted.base}"
         if self.spec.user_managed:
             return f"{head}\n"
@@ -246,13 +246,13 @@ class ImageBuild:
         )
 
 
-def _seen_inside(spec: EnvironmentSpec, passage: Passage) -> EnvironmentSpec:
+def _with_container_paths(spec: EnvironmentSpec, mapping: Passage) -> EnvironmentSpec:
     return replace(
         spec,
-        requirements=tuple(map(passage.inward, spec.requirements)),
-        constraints=tuple(map(passage.inward, spec.constraints)),
-        choices=tuple(tuple(map(passage.inward, choice)) for choice in spec.choices),
-        locked=passage.inward(spec.locked),
+        requirements=tuple(map(mapping.inward, spec.requirements)),
+        constraints=tuple(map(mapping.inward, spec.constraints)),
+        choices=tuple(tuple(map(mapping.inward, choice)) for choice in spec.choices),
+        locked=mapping.inward(spec.locked),
     )
 
 

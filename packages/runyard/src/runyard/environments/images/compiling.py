@@ -1,5 +1,3 @@
-"""Packages that are compiled against the others of an environment, in the container with the image's compilers."""
-
 import hashlib
 import json
 import os
@@ -19,32 +17,35 @@ from runyard.planning.source_builds import SourceBuild
 
 @dataclass(frozen=True)
 class Compiling:
-    """Wheels are kept for the next environment on the same base, in `kept`."""
+    """Compiles packages in the build container, with the compilers of the image.
 
-    workshop: Workshop
+    `kept` caches the wheels for other environments on the same base image.
+    """
+
+    container: Workshop
     python: Path
     interpreter: Interpreter
     variables: Mapping[str, str]
     scratch: Path
     kept: Path
     held: int
-    say: Say
+    log: Say
 
     def wheel(self, build: SourceBuild, options: Sequence[str]) -> CompiledWheel:
-        """In `scratch`, which the container sees."""
-        place = self.kept / self._key(build)
-        found = next(iter(sorted(place.glob("*.whl"))), None)
-        scratch = self.scratch / f"compiling-{place.name}"
+        """The wheel, cached or built, in a folder below `scratch`, which the container can read."""
+        folder = self.kept / self._key(build)
+        found = next(iter(sorted(folder.glob("*.whl"))), None)
+        scratch = self.scratch / f"compiling-{folder.name}"
         scratch.mkdir()
         if found is not None:
-            self.say(f"{build.requirement} was built in this image before; its wheel is taken.")
+            self.log(f"{build.requirement} was built in this image before; its wheel is taken.")
             os.link(found, scratch / found.name)
-            return CompiledWheel(place.name, scratch / found.name)
-        pip = Pip(self.python, self.variables, scratch, (self.held,), self.workshop.run)
-        made = pip.build_wheel(build, options, self.say)
+            return CompiledWheel(folder.name, scratch / found.name)
+        pip = Pip(self.python, self.variables, scratch, (self.held,), self.container.run)
+        made = pip.build_wheel(build, options, self.log)
         synced(made)
-        _keep(made, place)
-        return CompiledWheel(place.name, made)
+        _keep(made, folder)
+        return CompiledWheel(folder.name, made)
 
     def _key(self, build: SourceBuild) -> str:
         facts = [
@@ -58,9 +59,9 @@ class Compiling:
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
 
-def _keep(wheel: Path, place: Path) -> None:
-    """Whole or not at all, whoever else keeps the same or was killed while they did."""
-    place.mkdir(parents=True, exist_ok=True)
-    beside = place / f".{wheel.name}.{secrets.token_hex(8)}"
-    os.link(wheel, beside)
-    os.replace(beside, place / wheel.name)
+def _keep(wheel: Path, folder: Path) -> None:
+    """Add the wheel to the cache atomically: other builds may add the same, or be killed while they do."""
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".{wheel.name}.{secrets.token_hex(8)}"
+    os.link(wheel, temporary)
+    os.replace(temporary, folder / wheel.name)

@@ -8,8 +8,8 @@ from pathlib import Path
 from runyard.containers.contents import build_context
 from runyard.containers.dockerfile import with_arguments
 from runyard.containers.engine import Engine
-from runyard.containers.images import ImageFacts, RegistryCredentials
-from runyard.containers.records import DOCKER
+from runyard.containers.records import DOCKER, ImageFacts
+from runyard.containers.registries import RegistryCredentials
 from runyard.environments.gate.serving import Gate, serving
 from runyard.environments.images.naming import HOME, Naming
 from runyard.environments.images.private_names import salt_of
@@ -24,31 +24,33 @@ from runyard.planning.passwords import hidden
 
 @dataclass(frozen=True)
 class DockerfileBuild:
-    """Builds Dockerfiles, whose steps take packages from where the workspace's settings say. Nothing of that stays in
-    the image: its history may name an address that held no secret."""
+    """Builds a Dockerfile with the workspace's package settings as build arguments.
+
+    No secret stays in the image: its history may name only addresses without one.
+    """
 
     engine: Engine
     naming: Naming
     sources: Sources
     registries: Mapping[str, RegistryCredentials]
-    place: PlaceFiles | None
+    write_files: PlaceFiles | None
     scratch: Path
-    say: Say
+    log: Say
 
     def make(self, wanted: ImageSpec) -> ImageFacts:
-        """The engine's own cache of layers makes a repeated build cheap."""
-        self.say("Building the Dockerfile:")
+        """Build the image; the engine's layer cache makes a repeated build cheap."""
+        self.log("Building the Dockerfile:")
         for line in wanted.dockerfile.splitlines():
-            self.say(f"  {hidden(line)}")
-        with self._gate() as gate:
+            self.log(f"  {hidden(line)}")
+        with self._proxy() as proxy:
             try:
-                return self._built(wanted, self.sources.build_args(gate.addresses))
+                return self._built(wanted, self.sources.build_args(proxy.addresses))
             finally:
-                for complaint in gate.complaints:
-                    self.say(complaint)
+                for error in proxy.errors:
+                    self.log(error)
 
     def _built(self, wanted: ImageSpec, arguments: Mapping[str, str]) -> ImageFacts:
-        # Engines let every step see those of proxies, and keep them out of the history.
+        # Engines pass proxy arguments to every step and keep them out of the history.
         labels = {HOME: self.naming.home}
         text = with_arguments(wanted.dockerfile, arguments.keys() - set(PROXY_VARIABLES), labels)
         folder = self.scratch / "context"
@@ -60,7 +62,7 @@ class DockerfileBuild:
         with context.archive:
             return self.engine.images.build(
                 context,
-                self.say,
+                self.log,
                 name=self.naming.base(json.dumps(asdict(wanted), sort_keys=True)),
                 platform=wanted.platform,
                 labels=labels,
@@ -71,38 +73,38 @@ class DockerfileBuild:
             )
 
     @contextmanager
-    def _gate(self) -> Iterator[Gate]:
+    def _proxy(self) -> Iterator[Gate]:
         if self.sources.settings.offline:
-            self.say("The workspace is offline: the Dockerfile's steps have no network.")
+            self.log("The workspace is offline: the Dockerfile's steps have no network.")
             yield Gate({})
         elif self._is_on_this_machine():
-            with serving(self.sources, salt_of(self.naming)) as gate:
-                for place, address in gate.addresses.items():
-                    self.say(f"The Dockerfile's steps find {hidden(place)} at {address} while they run.")
-                self._tell_withheld(gate)
-                yield gate
+            with serving(self.sources, salt_of(self.naming)) as proxy:
+                for source, address in proxy.addresses.items():
+                    self.log(f"The Dockerfile's steps find {hidden(source)} at {address} while they run.")
+                self._log_withheld(proxy)
+                yield proxy
         else:
-            self._tell_withheld(Gate({}))
+            self._log_withheld(Gate({}))
             yield Gate({})
 
     def _is_on_this_machine(self) -> bool:
-        """Whether steps that have the host's network reach this machine's loopback address."""
+        """Whether build steps with the host network reach this machine's loopback address."""
         facts = self.engine.facts()
         return self.engine.address.startswith("unix:") and not (facts.is_rootless and facts.name == DOCKER)
 
-    def _tell_withheld(self, gate: Gate) -> None:
-        for place in self.sources.withheld(gate.addresses):
-            self.say(f"The Dockerfile's steps are not told of {place}: the image would keep it, or cannot reach it.")
+    def _log_withheld(self, proxy: Gate) -> None:
+        for source in self.sources.withheld(proxy.addresses):
+            self.log(f"The Dockerfile's steps are not told of {source}: the image would keep it, or cannot reach it.")
 
     def _context(self, wanted: ImageSpec, folder: Path) -> list[tuple[str, Path, int]]:
         if not wanted.context:
             return []
-        if self.place is None:
+        if self.write_files is None:
             raise EnvironmentFailed(
                 "The files of the build context cannot be had here.",
                 hint="Submit a run of this environment, or build it through the service.",
                 cause=Cause.DOCKERFILE_FAILED,
                 said="no build context",
             )
-        self.place(wanted.context, folder)
+        self.write_files(wanted.context, folder)
         return [(entry.path, folder / entry.path, entry.mode) for entry in wanted.context]

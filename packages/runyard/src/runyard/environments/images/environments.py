@@ -27,44 +27,44 @@ NO_CONDA_HINT = "Have it in the image: a Dockerfile with a step that installs it
 
 
 class ImageEnvironments(FoundImages):
-    """Makes environments that lie in container images."""
+    """Builds environments in container images."""
 
     def __init__(
         self,
         root: Path,
         variables: Mapping[str, str],
-        provisions: Callable[[], Provisions],
-        place: PlaceFiles | None,
+        settings: Callable[[], Provisions],
+        write_files: PlaceFiles | None,
     ) -> None:
-        super().__init__(root, variables, self._asked, lambda: self._provisions.addresses)
-        self._ask, self._place, self._naming = provisions, place, Naming(root)
-        self._provisions = Provisions()
+        super().__init__(root, variables, self._package_settings, lambda: self._loaded.addresses)
+        self._load_settings, self._write_files, self._naming = settings, write_files, Naming(root)
+        self._loaded = Provisions()
 
     def sweep(self) -> list[str]:
-        """Remove images that no environment stands on; nothing where no engine answers."""
+        """Remove images that no environment needs; does nothing without a container engine."""
         try:
             return Sweeping(engine_here(self._variables), self._naming).remove_images()
         except EnvironmentFailed:
             return []
 
-    def _asked(self) -> PackageSettings:
-        self._provisions = self._ask()
-        return self._provisions.settings
+    def _package_settings(self) -> PackageSettings:
+        self._loaded = self._load_settings()
+        return self._loaded.settings
 
     def _construct(
         self,
         folder: EnvironmentFolder,
         spec: EnvironmentSpec,
         sources: Sources,
-        say: Say,
+        log: Say,
         held: int,
-        elsewhere: MadeElsewhere | None,
+        prebuilt: MadeElsewhere | None,
     ) -> BuiltEnvironment:
         assert spec.image
         assert isinstance(folder, ImageFolder)
         if spec.conda:
-            say("conda packages of an environment in an image come from the Python package index.")
-        require_twins(spec, say, why=NO_CONDA_IN_IMAGES, hint=NO_CONDA_HINT)
+            log("conda packages of an environment in an image come from the Python package index.")
+        require_twins(spec, log, why=NO_CONDA_IN_IMAGES, hint=NO_CONDA_HINT)
         engine = engine_here(self._variables)
         scratch = folder.fresh_scratch()
         build = ImageBuild(
@@ -74,15 +74,15 @@ class ImageEnvironments(FoundImages):
             spec=spec,
             wanted=spec.image,
             sources=sources,
-            bring=elsewhere.bring if elsewhere else never,
+            fetch_wheel=prebuilt.fetch_wheel if prebuilt else never,
             held=held,
-            say=say,
+            log=log,
         )
-        bases = self._bases(engine, folder, sources, scratch, say)
+        bases = self._bases(engine, folder, sources, scratch, log)
         try:
             with shared(builders_lock(self._root)):
                 Sweeping(engine, self._naming).remove_left(folder.key)
-                built = build.make(bases, scratch, Lock.parse(elsewhere.lock) if elsewhere else None)
+                built = build.make(bases, scratch, Lock.parse(prebuilt.lock) if prebuilt else None)
             folder.fresh.unlink(missing_ok=True)
             return built
         except (OSError, EnvironmentFailed):
@@ -91,15 +91,15 @@ class ImageEnvironments(FoundImages):
         finally:
             folder.remove_scratch()
 
-    def _bases(self, engine: Engine, folder: ImageFolder, sources: Sources, scratch: Path, say: Say) -> Bases:
+    def _bases(self, engine: Engine, folder: ImageFolder, sources: Sources, scratch: Path, log: Say) -> Bases:
         return Bases(
             engine=engine,
             naming=self._naming,
             sources=sources,
-            registries=self._provisions.registries,
-            place=self._place,
+            registries=self._loaded.registries,
+            write_files=self._write_files,
             scratch=scratch,
             key=folder.key,
             is_fresh=folder.fresh.exists(),
-            say=say,
+            log=log,
         )

@@ -1,4 +1,7 @@
-"""An environment in an image is filled as one of this machine is, by programs in a build container."""
+"""The layer of an image that holds the packages of an environment.
+
+Built like a virtual environment of this machine, but by programs that run in a build container.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -30,18 +33,18 @@ def path_in_image(key: str) -> Path:
 
 
 class ContainedFolder(EnvironmentFolder):
-    """The folder of an environment in its container. Locks and the lock file are those of the folder outside."""
+    """Folder of an environment inside the build container; its lock files are on this machine."""
 
-    def __init__(self, root: Path, key: str, base: Interpreter, workshop: Workshop, work: Path) -> None:
+    def __init__(self, root: Path, key: str, base: Interpreter, container: Workshop, work: Path) -> None:
         super().__init__(root, key)
         self.path = path_in_image(key)
         self.python = self.path / "bin" / "python"
-        self._base, self._workshop, self._work = base, workshop, work
+        self._base, self._container, self._work = base, container, work
         self._platform = ""
 
     @property
     def platform(self) -> str:
-        """Of the image, once the environment is made."""
+        """Platform of the image; known after `make`."""
         return self._platform
 
     def make(self, interpreter: Interpreter) -> None:
@@ -49,8 +52,8 @@ class ContainedFolder(EnvironmentFolder):
         self._platform = self._run("empty_environment.py", *arguments)[-1]
 
     def link_libraries(self, links: Sequence[Sequence[str]]) -> dict[str, str]:
-        """Libraries of the image under the names that old packages look for them by; answers with the variables that
-        its programs need in front."""
+        """Link libraries of the image under the names that old packages look for; returns the path variables that
+        programs need in front. Raises EnvironmentFailed for a missing library."""
         if not links:
             return {}
         folder = str(self.path / OLD_NAMES)
@@ -66,37 +69,38 @@ class ContainedFolder(EnvironmentFolder):
         return {"LD_LIBRARY_PATH": folder}
 
     def compile_modules(self) -> None:
-        """What uv has not compiled: each run has a fresh container, which would compile all that it imports again.
-        Files of some packages are for other versions of Python, and do not compile."""
+        """Compile modules to bytecode where uv does not: a fresh container would compile them in every run.
+
+        Errors are ignored: some packages have files for other versions of Python.
+        """
         command = [self._base.path, "-m", "compileall", "-q", str(self.path / "lib")]
         if self._base.version < OLDEST_COMPILED_BY_UV:
-            self._workshop.run(command, lambda line: None, env={}, cwd=self._work)
+            self._container.run(command, lambda line: None, env={}, cwd=self._work)
 
     def _run(self, script: str, *arguments: str) -> list[str]:
-        """What a program of ours says, on the interpreter that the environment is made from. OSError with its words
-        where it fails."""
+        """Run a program of `inside` in the container; returns its output. Raises OSError with it on failure."""
         command = [self._base.path, "-I", "-B", f"{INSIDE}/{script}", *arguments]
-        ended = self._workshop.run(command, lambda line: None, env={}, cwd=self._work)
+        ended = self._container.run(command, lambda line: None, env={}, cwd=self._work)
         if ended.exit_code:
-            raise OSError("\n".join(ended.words) or f"{script} ended with {ended.exit_code}")
-        return ended.words
+            raise OSError("\n".join(ended.lines) or f"{script} ended with {ended.exit_code}")
+        return ended.lines
 
 
 @dataclass(frozen=True)
 class ContainedConstruction(Construction):
-    """`interpreter` is the environment's own, in the container."""
+    """Builds an environment in a container. `interpreter` is the environment's own, inside the container."""
 
     folder: ContainedFolder
-    workshop: Workshop = field(kw_only=True)
-    passage: Passage = field(kw_only=True)
+    container: Workshop = field(kw_only=True)
+    mapping: Passage = field(kw_only=True)
     base: str = field(kw_only=True)
-    """What tells the image that it stands on."""
+    """Digest of the base image."""
     kept: Path = field(kw_only=True)
-    """Where what is compiled for that image is kept."""
+    """Cache of wheels that were compiled for that image."""
 
     def fill(self, given: Lock | None, variables: Mapping[str, str], scratch: Path) -> tuple[Lock, dict[str, str]]:
-        """The packages, as they were locked before or are resolved now; and the variables that they need."""
-        self.folder.make(self.interpreter)  # uv asks its interpreter already when it resolves
+        """Install the packages, from a lock or resolved again; returns the lock and the path variables."""
+        self.folder.make(self.interpreter)  # uv starts the interpreter to resolve
         uv = self._uv(variables, scratch)
         lock = self._filled(uv, given)
         compiled = self._add_compiled(uv, lock, variables)
@@ -108,15 +112,15 @@ class ContainedConstruction(Construction):
         return Uv(variables, scratch, self.held, self._run_uv)
 
     def _run_uv(
-        self, command: Sequence[str], say: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
+        self, command: Sequence[str], log: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
     ) -> Spoken:
-        return self.workshop.run([*uv_tool().command, *command[1:]], say, env=env, cwd=cwd, held=held)
+        return self.container.run([*uv_tool().command, *command[1:]], log, env=env, cwd=cwd, held=held)
 
     def _of_here(self, lock: Lock) -> Lock:
         return replace(lock.made_here(str(self.interpreter)), platform=self.folder.platform, base=self.base)
 
     def _outward(self, lock: Lock) -> Lock:
-        return replace(lock, packages=self.passage.outward(lock.packages))
+        return replace(lock, packages=self.mapping.outward(lock.packages))
 
     def _keep(self, lock: Lock) -> Lock:
         super()._keep(self._outward(lock))
@@ -124,19 +128,19 @@ class ContainedConstruction(Construction):
 
     def _locked_before(self) -> Lock | None:
         before = super()._locked_before()
-        return before and replace(before, packages=self.passage.inward(before.packages))
+        return before and replace(before, packages=self.mapping.inward(before.packages))
 
     def _compiled(
         self, build: SourceBuild, options: Sequence[str], variables: Mapping[str, str]
     ) -> AbstractContextManager[CompiledWheel]:
-        compiling = Compiling(
-            workshop=self.workshop,
+        wheels = Compiling(
+            container=self.container,
             python=self.folder.python,
             interpreter=self.interpreter,
             variables=variables,
-            scratch=self.passage.scratch,
+            scratch=self.mapping.scratch,
             kept=self.kept,
             held=self.held,
-            say=self.say,
+            log=self.log,
         )
-        return nullcontext(compiling.wheel(build, options))
+        return nullcontext(wheels.wheel(build, options))

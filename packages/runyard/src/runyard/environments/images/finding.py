@@ -1,4 +1,7 @@
-"""Image environments that are built: found with one question to the engine, and without what building them takes."""
+"""Finished image environments: their records on disk, and whether the engine still has the image.
+
+Kept apart from the build code, which is slow to import.
+"""
 
 import os
 from collections.abc import Mapping
@@ -15,28 +18,28 @@ from runyard.ports.environments import BuiltEnvironment
 
 
 def engine_here(variables: Mapping[str, str]) -> Engine:
-    """The engine of this machine; what the submitter has chosen is asked first where the machine's own processes chose
-    none. EnvironmentFailed where there is none."""
+    """Find the container engine of this machine: as this process's variables say, else as the submitter's do, else at
+    the default sockets. Raises EnvironmentFailed if there is none."""
     if is_chosen(os.environ) or not is_chosen(variables):
         return find_engine(os.environ)
     try:
         return find_engine({**os.environ, **variables})
-    except EnvironmentFailed as silent:
+    except EnvironmentFailed as unreachable:
         try:
-            return find_engine(os.environ)  # The submitter's choice may be that of another machine.
+            return find_engine(os.environ)  # the submitter's variables may be for another machine
         except EnvironmentFailed:
-            raise silent from None
+            raise unreachable from None
 
 
 class FoundImages(UvEnvironments):
-    """Environments that lie in container images, each with a folder of facts below `root`."""
+    """Finds environments in container images; each has a folder with its record below `root`."""
 
     def _folder(self, spec: EnvironmentSpec) -> EnvironmentFolder:
-        return _AskingFolder(self._root, key_of(spec), self._variables)
+        return _EngineCheckedFolder(self._root, key_of(spec), self._variables)
 
 
-class _AskingFolder(ImageFolder):
-    """Finds what the engine has as well."""
+class _EngineCheckedFolder(ImageFolder):
+    """A folder whose `find` also asks the engine for the image."""
 
     def __init__(self, root: Path, key: str, variables: Mapping[str, str]) -> None:
         super().__init__(root, key)

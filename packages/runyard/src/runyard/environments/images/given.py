@@ -1,9 +1,7 @@
-"""The image that a user names, as the engine or its registry has it."""
-
 from dataclasses import dataclass, replace
 
 from runyard.containers.engine import Engine
-from runyard.containers.images import ImageFacts
+from runyard.containers.records import ImageFacts
 from runyard.containers.registries import RegistryCredentials, split_tag
 from runyard.environments.construction import NOT_AS_LOCKED
 from runyard.environments.durable import write_beside
@@ -20,20 +18,22 @@ DIGEST = "digest"
 
 @dataclass(frozen=True)
 class GivenBase:
+    """A base image that the user names, from the engine or its registry."""
+
     engine: Engine
     naming: Naming
     wanted: ImageSpec
     credentials: RegistryCredentials | None
     is_offline: bool
     is_fresh: bool
-    """A registry's image is asked for anew, for its tag may have moved."""
+    """Pull the image again even if it is in the engine, since its tag may have moved."""
     key: str
-    say: Say
+    log: Say
 
-    def bring(self) -> ImageFacts:
+    def obtain(self) -> ImageFacts:
         found = self._here()
         if found is not None and not (self.is_fresh and self._came_from_registry(found)):
-            self.say(f"Image {self.wanted.base} is here: {found.id}.")
+            self.log(f"Image {self.wanted.base} is here: {found.id}.")
             return found
         if self.is_offline:
             raise EnvironmentFailed(
@@ -45,13 +45,13 @@ class GivenBase:
         return self._pulled()
 
     def as_locked(self, found: ImageFacts, digest: str) -> ImageFacts:
-        """The image of a lock, where the one that was found is another: its tag has moved since."""
+        """The image with the locked digest; `found` if that is it, else the tag has moved and the digest is pulled."""
         if digest in ("", found.id, digest_of(self.naming, found)):
             return found
-        self.say(f"Image {self.wanted.base} is another now than the locked one; {digest} is taken.")
+        self.log(f"Image {self.wanted.base} is another now than the locked one; {digest} is taken.")
         exact = replace(self, wanted=replace(self.wanted, base=f"{split_tag(self.wanted.base)[0]}@{digest}"))
         try:
-            return exact.bring()
+            return exact.obtain()
         except EnvironmentFailed as failure:
             raise EnvironmentFailed(failure.problem, hint=NOT_AS_LOCKED, **failure.facts) from failure
 
@@ -65,15 +65,15 @@ class GivenBase:
 
     def _pulled(self) -> ImageFacts:
         who = f" as {self.credentials.username}" if self.credentials else ""
-        self.say(f"Pulling {self.wanted.base}{who}.")
+        self.log(f"Pulling {self.wanted.base}{who}.")
         names = BroughtNames(self.engine, self.naming)
-        with names.bringing({self.wanted.base: bool(self.credentials)}, self.key):
+        with names.record_pull({self.wanted.base: bool(self.credentials)}, self.key):
             pulled = self.engine.images.pull(
-                self.wanted.base, self.say, credentials=self.credentials, platform=self.wanted.platform
+                self.wanted.base, self.log, credentials=self.credentials, platform=self.wanted.platform
             )
             if self.credentials:
                 self.engine.images.tag(pulled.id, self._private_name)
-        # With its name the engine forgets what the registry calls it.
+        # The engine drops the registry's digest together with the name.
         notes = notes_of(self.naming.root, pulled.id)
         notes.mkdir(parents=True, exist_ok=True)
         write_beside(notes / DIGEST, digest_of(self.naming, pulled).encode())
@@ -86,7 +86,7 @@ class GivenBase:
 
 
 def digest_of(naming: Naming, image: ImageFacts) -> str:
-    """What tells the same image on another machine, where it came from a registry; else its id here."""
+    """Digest in the registry, which identifies the image on other machines; its local id if it was built here."""
     if image.digests:
         return image.digests[0].partition("@")[2]
     try:
@@ -96,17 +96,17 @@ def digest_of(naming: Naming, image: ImageFacts) -> str:
 
 
 def is_called(image: ImageFacts, reference: str) -> bool:
-    """Whether that is one of its names, and not its id, by which anybody could ask for an image of somebody else."""
-    return _whole(reference) in {_whole(name) for name in (*image.names, *image.digests)}
+    """Whether the reference is a name of the image and not its id, which would open images of other users."""
+    return _canonical_name(reference) in {_canonical_name(name) for name in (*image.names, *image.digests)}
 
 
 def is_ours(reference: str) -> bool:
-    """Whether it is a name such as our own images have."""
+    """Whether it is in our own namespace of image names."""
     return reference.removeprefix("localhost/").startswith("runyard/")
 
 
-def _whole(reference: str) -> str:
-    """With all that engines leave out or put in front."""
+def _canonical_name(reference: str) -> str:
+    """Canonical image name: tag filled in, default registry removed."""
     name, tag = split_tag(reference)
     for usual in ("docker.io/", "library/", "localhost/"):
         name = name.removeprefix(usual)

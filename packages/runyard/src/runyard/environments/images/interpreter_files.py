@@ -1,5 +1,3 @@
-"""An interpreter of this machine as files that run elsewhere."""
-
 import json
 import os
 import re
@@ -27,29 +25,31 @@ ASK = (
     f"print(json.dumps([paths['stdlib'], paths['include'], [name for name in {CHECKED!r} if there(name)]]))"
 )
 LEFT_OUT = frozenset({"site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "turtledemo"})
-# An image brings the parts of the C library that go with its loader.
+# The C library must be the image's own, since it belongs to the loader.
 OF_THE_C_LIBRARY = re.compile(r"(libc|libm|libpthread|libdl|librt|libutil|libresolv|linux-vdso)\.so")
 
 
 @dataclass(frozen=True)
 class InterpreterFiles:
+    """Files of an interpreter of this machine, to be copied into an image."""
+
     interpreter: Interpreter
     stdlib: Path
     include: Path
     modules: tuple[str, ...]
-    """Of the standard library, those with libraries of their own behind them."""
+    """Importable modules of the standard library that need shared libraries, such as ssl."""
 
     @classmethod
     def of(cls, interpreter: Interpreter) -> "InterpreterFiles":
         try:
-            told = subprocess.run(
+            answer = subprocess.run(
                 [interpreter.path, "-I", "-S", "-c", ASK],
                 env={},
                 capture_output=True,
                 timeout=ASKED_SECONDS,
                 stdin=subprocess.DEVNULL,
             )
-            stdlib, include, modules = json.loads(told.stdout)
+            stdlib, include, modules = json.loads(answer.stdout)
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             raise EnvironmentFailed(
                 f"Python {interpreter} at {interpreter.path} does not tell where its library is.",
@@ -61,7 +61,7 @@ class InterpreterFiles:
 
     @property
     def prefix(self) -> str:
-        """Where it goes."""
+        """Its folder in the image."""
         return f"/azureml-envs/python-{self.interpreter}"
 
     @property
@@ -75,13 +75,13 @@ class InterpreterFiles:
 
     @property
     def needs_libraries(self) -> bool:
-        """Whether it cannot even start without libraries that come with it."""
+        """Whether the executable itself needs shared libraries beyond the C library."""
         linked = linked_libraries(Path(self.interpreter.path))
         return any(not OF_THE_C_LIBRARY.match(library.name) for library in linked)
 
     def archive(self, into: IO[bytes]) -> None:
-        """A tar of it all, from the root: the interpreter, its standard library and headers, and the shared libraries
-        that they are linked with, which not every image has."""
+        """Write a tar with the interpreter, its standard library, headers and linked shared libraries, with paths from
+        the root of the image."""
         prefix, minor = self.prefix.lstrip("/"), self.interpreter.minor
         with writing_tar(into, follow_links=True) as tar:
             tar.add(self.interpreter.path, f"{prefix}/bin/python{minor}", filter=_of_root)
@@ -104,10 +104,10 @@ class InterpreterFiles:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         folders[:] = sorted(set(folders) - LEFT_OUT)
         for name in sorted(names):
-            path = Path(place, name)
+            path = Path(parent, name)
             if path.is_file() and _is_wanted(path):
                 yield path
 

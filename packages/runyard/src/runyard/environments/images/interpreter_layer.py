@@ -1,13 +1,13 @@
-"""A base with an interpreter of this machine in it, for images that lack the Python an environment wants."""
+"""The layer of an image that holds an interpreter of this machine, for images without the right Python."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from runyard.containers.containers import ContainerSpec
+from runyard.containers.creating import ContainerSpec
 from runyard.containers.engine import Engine
-from runyard.containers.images import ImageFacts
+from runyard.containers.records import ImageFacts
 from runyard.environments.images.interpreter_files import InterpreterFiles
 from runyard.environments.images.naming import BASE, HOME, Naming
 from runyard.environments.interpreters import Interpreter, uv_has
@@ -23,27 +23,27 @@ class InterpreterLayer:
     engine: Engine
     naming: Naming
     container: str
-    """The name of its containers."""
+    """Name for its containers."""
     scratch: Path
-    say: Say
+    log: Say
 
     def on(self, base: ImageFacts, candidates: Sequence[Interpreter]) -> tuple[ImageFacts, str, Interpreter]:
-        """The base with the first of the candidates that runs there, and its path in it. EnvironmentFailed where none
-        does."""
+        """Add the first candidate that runs in the base image; returns the image, its path in it, and the interpreter.
+        Raises EnvironmentFailed if none runs."""
         failures = []
         for interpreter in candidates:
             files = InterpreterFiles.of(interpreter)
             name = self.naming.python(f"{base.id} {files.identity}")
             found = self.engine.images.find(name)
             if found is not None:
-                self.say(f"Python {interpreter} of this machine was put into this image before; that is taken.")
+                self.log(f"Python {interpreter} of this machine was put into this image before; that is taken.")
                 return found, files.python, interpreter
-            self.say(f"Putting Python {interpreter} of this machine ({interpreter.path}) into the image, as a layer.")
-            made, said = self._made(base, files, name)
-            if made is not None:
-                return made, files.python, interpreter
-            self.say(f"It does not run there: {said}")
-            failures.append(said)
+            self.log(f"Putting Python {interpreter} of this machine ({interpreter.path}) into the image, as a layer.")
+            image, error = self._layer_with(base, files, name)
+            if image is not None:
+                return image, files.python, interpreter
+            self.log(f"It does not run there: {error}")
+            failures.append(error)
         raise EnvironmentFailed(
             f"Python {candidates[0]} of this machine does not run in the image, whose C library is another or older.",
             hint="Choose an image that has the Python you want, or a newer one of Debian, Ubuntu or the like; or have "
@@ -52,24 +52,27 @@ class InterpreterLayer:
             said=failures[-1],
         )
 
-    def _made(self, base: ImageFacts, files: InterpreterFiles, name: str) -> tuple[ImageFacts | None, str]:
-        """The image, or why the interpreter does not run in it. Its libraries are named to the image's loader where it
-        would not find them by itself, and only there: they are newer or older than the image's own."""
+    def _layer_with(self, base: ImageFacts, files: InterpreterFiles, name: str) -> tuple[ImageFacts | None, str]:
+        """The image, or why the interpreter does not run in it.
+
+        Sets LD_LIBRARY_PATH to the copied libraries only if the interpreter does not run without it: they may differ
+        from the versions that other programs of the image need.
+        """
         searched = ":".join(filter(None, (f"{files.prefix}/lib", base.variables.get(LIBRARIES))))
         with (self.scratch / "interpreter.tar").open("w+b") as archive:
             files.archive(archive)
-            said = ""
+            error = ""
             for variables in ({LIBRARIES: searched},) if files.needs_libraries else ({}, {LIBRARIES: searched}):
                 archive.seek(0)
-                made, said = self._proved(base, files, name, archive, variables)
-                if made is not None:
-                    return made, ""
-        return None, said
+                image, error = self._commit_if_it_runs(base, files, name, archive, variables)
+                if image is not None:
+                    return image, ""
+        return None, error
 
-    def _proved(
+    def _commit_if_it_runs(
         self, base: ImageFacts, files: InterpreterFiles, name: str, archive: IO[bytes], variables: Mapping[str, str]
     ) -> tuple[ImageFacts | None, str]:
-        """The image, where the interpreter starts in a container of it and has its modules."""
+        """Copy the files into a container, start the interpreter and import its modules; commit if that works."""
         containers, labels = self.engine.containers, {HOME: self.naming.home, BASE: base.id}
         command = (files.python, "-I", "-B", "-c", f"import {', '.join(('sys', *files.modules))}")
         container = containers.create(

@@ -1,5 +1,3 @@
-"""What Runyard's own images and build containers are called in an engine, so that they are found again."""
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,12 +5,15 @@ from pathlib import Path
 HOME, ENVIRONMENT, BASE = "runyard.home", "runyard.environment", "runyard.base"
 
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""What engines give the containers of an image that says nothing of PATH."""
+"""PATH in containers of an image that does not set it."""
 
 
 @dataclass(frozen=True)
 class Naming:
-    """Of the environments below one folder. Several homes may share an engine, and none touches another's."""
+    """Names of our images and build containers in an engine, for one folder of environments.
+
+    The tag is derived from the home, so that homes which share an engine do not touch each other's images.
+    """
 
     root: Path
 
@@ -24,23 +25,23 @@ class Naming:
         return f"runyard/azureml_{key}:{self._tag}"
 
     def base(self, identity: str) -> str:
-        """Of an image that was pulled or built for environments to stand on."""
+        """Name of a base image that was pulled or built for environments."""
         return f"runyard/base_{_short(identity)}:{self._tag}"
 
     def python(self, identity: str) -> str:
-        """Of a base with an interpreter of the machine in it."""
+        """Name of a base image with an interpreter of this machine added."""
         return f"runyard/python_{_short(identity)}:{self._tag}"
 
     def build_container(self, key: str, step: str) -> str:
-        """A name, since labels of a container that becomes an image are those of every container of it."""
+        """Name of a build container. Labels would not do: a committed image passes them on to all its containers."""
         return f"{self._building}{key}-{step}"
 
     def key_of_build_container(self, name: str) -> str:
-        """'' for a container that is none of ours."""
+        """Key of the environment that a build container is for; '' if it is not one of ours."""
         return name.removeprefix(self._building).partition("-")[0] if name.startswith(self._building) else ""
 
     def is_ours(self, name: str) -> bool:
-        """podman puts localhost/ in front of names that have no registry."""
+        """Whether an image name belongs to this home; podman prefixes names without a registry with localhost/."""
         return name.removeprefix("localhost/").startswith("runyard/") and name.endswith(f":{self._tag}")
 
     @property
@@ -57,7 +58,7 @@ def all_notes(root: Path) -> Path:
 
 
 def notes_of(root: Path, image_id: str) -> Path:
-    """A folder for what is known of an image, for as long as the engine has it."""
+    """Folder for facts about an image; removed once the engine no longer has the image."""
     return all_notes(root) / image_id.partition(":")[2]
 
 

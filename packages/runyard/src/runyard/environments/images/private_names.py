@@ -16,34 +16,35 @@ SALT = "pulled.salt"
 
 @dataclass(frozen=True)
 class PrivateNames:
-    """Names under which images that took a password are kept: found only by who gives the same password."""
+    """Names of pulled images that needed a password: a salted hash, so that only a caller with the same password finds
+    the image."""
 
     naming: Naming
 
     def name_of(self, wanted: ImageSpec, credentials: RegistryCredentials) -> str:
-        told = json.dumps([wanted.base, wanted.platform, credentials.username, credentials.password]).encode()
-        # With a salt, since names of images are seen by all who use the engine.
-        return self.naming.base(hmac.new(salt_of(self.naming), told, hashlib.sha256).hexdigest())
+        identity = json.dumps([wanted.base, wanted.platform, credentials.username, credentials.password]).encode()
+        # Salted, since all users of the engine see the names of images.
+        return self.naming.base(hmac.new(salt_of(self.naming), identity, hashlib.sha256).hexdigest())
 
 
 def salt_of(naming: Naming) -> bytes:
-    """The secret of a home, by which what all can see tells nothing of what it stands for."""
+    """Random secret of the home, for hashes that other users can see; created on first use."""
     file = naming.root / "locks" / SALT
     try:
         return file.read_bytes()
     except FileNotFoundError:
-        return _made_once(file)
+        return _create_salt(file)
 
 
-def _made_once(file: Path) -> bytes:
-    """Of several who make it at once, one wins, whole."""
+def _create_salt(file: Path) -> bytes:
+    """Create the salt file atomically: the first of several processes wins."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    mine = file.with_name(f"{SALT}.{os.getpid()}.{secrets.token_hex(4)}")
-    mine.touch(mode=0o600)
+    temporary = file.with_name(f"{SALT}.{os.getpid()}.{secrets.token_hex(4)}")
+    temporary.touch(mode=0o600)
     try:
-        mine.write_bytes(secrets.token_bytes(32))
+        temporary.write_bytes(secrets.token_bytes(32))
         with suppress(FileExistsError):
-            os.link(mine, file)
+            os.link(temporary, file)
     finally:
-        mine.unlink()
+        temporary.unlink()
     return file.read_bytes()

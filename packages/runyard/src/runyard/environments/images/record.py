@@ -1,5 +1,3 @@
-"""What is written down of a finished image environment."""
-
 import json
 import os
 from collections.abc import Mapping
@@ -14,33 +12,33 @@ from runyard.ports.environments import BuiltEnvironment
 
 @dataclass(frozen=True)
 class ImageDetails:
-    """What `get_image_details` tells."""
+    """Result of `get_image_details`, and the stored record of an image environment."""
 
     name: str
     id: str
     registry: str
     dockerfile: str
-    """A Dockerfile that comes to the same, for a person to read."""
+    """An equivalent Dockerfile, for people to read."""
     python: str
-    """The environment's interpreter in it."""
+    """Path of the environment's interpreter in the image."""
     names: tuple[str, ...] = ()
-    """All images of ours that it stands on, its own among them."""
+    """Names of its own image and of our images below it."""
     brought: tuple[str, ...] = ()
-    """Names of other images that are in the engine for it, and for others like it."""
+    """Names of base images that our builds pulled for it."""
     bytes: int = 0
-    """What it added to what the engine had."""
+    """Disk space that it added to the engine."""
 
 
 class ImageFolder(EnvironmentFolder):
-    """One image environment's place on disk: a few facts; all else is in the engine."""
+    """The folder of one image environment: its record; the image itself is in the engine."""
 
     @property
     def fresh(self) -> Path:
-        """Is there where the next build is to take the base as its registry has it then."""
+        """Marker file: the next build pulls the base image again."""
         return self.lock.with_suffix(".fresh")
 
     def details(self) -> ImageDetails | None:
-        """None where there is no finished environment, or one of another kind."""
+        """The record; None if there is no finished environment, or it is not an image."""
         facts = self.facts()
         if not facts or not facts.image:
             return None
@@ -48,7 +46,7 @@ class ImageFolder(EnvironmentFolder):
         return ImageDetails(**{**facts.image, **lists})
 
     def recorded(self) -> BuiltEnvironment | None:
-        """The finished environment, whether or not the engine still has its image."""
+        """The finished environment; does not ask whether the engine still has its image."""
         facts = self.facts()
         return self._recorded(facts) if facts and facts.image else None
 
@@ -56,7 +54,7 @@ class ImageFolder(EnvironmentFolder):
         os.utime(self.ready)
 
     def finish_image(self, lock: Lock, details: ImageDetails, path_variables: Mapping[str, str]) -> BuiltEnvironment:
-        """It can be found from now on."""
+        """Mark the build complete; `find` returns it afterwards."""
         self.path.mkdir(parents=True, exist_ok=True)
         facts = Facts(lock.text(), lock.python, 0, path_variables=dict(path_variables), image=asdict(details))
         write_beside(self.ready, json.dumps(asdict(facts)).encode(), durable=True)

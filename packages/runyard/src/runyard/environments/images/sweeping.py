@@ -1,12 +1,10 @@
-"""Removing what killed builders left and what no environment needs any more."""
-
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from runyard.containers.engine import Engine
-from runyard.containers.images import ImageInUse
+from runyard.containers.failures import ImageInUse
 from runyard.environments.durable import locked_if_free
 from runyard.environments.folder import EnvironmentFolder
 from runyard.environments.images.brought import BroughtNames
@@ -15,26 +13,30 @@ from runyard.environments.images.record import ImageFolder
 
 
 def builders_lock(root: Path) -> Path:
-    """Shared by all who build images of this home: while one does, none of its images is removed."""
+    """Lock held shared by builds of this home: no image is removed while one runs."""
     return root / "locks" / "images.building"
 
 
 @dataclass(frozen=True)
 class Sweeping:
+    """Removes leftovers of killed builds, and images that no environment needs."""
+
     engine: Engine
     naming: Naming
 
-    def remove_left(self, mine: str = "") -> None:
-        """What builders that are no more had in the engine; `mine` is the key whose builder we are."""
-        BroughtNames(self.engine, self.naming).remove_left(mine)
+    def remove_left(self, own_key: str = "") -> None:
+        """Remove build containers and private names of builds that have ended; `own_key` is the key of this build."""
+        BroughtNames(self.engine, self.naming).remove_left(own_key)
         for container in self.engine.containers.with_labels({}):
             key = self.naming.key_of_build_container(container.name)
-            if key and (key == mine or self._is_left(key)):
+            if key and (key == own_key or self._is_left(key)):
                 self.engine.containers.remove(container.id)
 
     def remove_images(self) -> list[str]:
-        """Images of this home that no finished environment stands on; none while somebody builds. One that a container
-        uses stays. Answers with their names."""
+        """Remove images of this home that no finished environment needs; return their names.
+
+        Removes none while a build runs, and no image that a container uses.
+        """
         with locked_if_free(builders_lock(self.naming.root)) as free:
             if not free:
                 return []
@@ -74,5 +76,5 @@ class Sweeping:
 
 
 def _plain(name: str) -> str:
-    """podman puts localhost/ in front of names that have no registry."""
+    """podman prefixes names without a registry with localhost/."""
     return name.removeprefix("localhost/")

@@ -1,4 +1,4 @@
-"""Our uv in any image, whatever C library that has or lacks."""
+"""uv in build containers: the program, which runs in any image, and its cache."""
 
 import os
 import re
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from runyard.containers.containers import Mount
+from runyard.containers.creating import Mount
 
-# What is mounted below /dev, which an engine makes afresh for each container, leaves no folder behind in a layer.
+# Mount points below /dev leave no folder in the committed layer: engines create /dev for each container.
 TOOLS = "/dev/runyard"
 LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib64/ld64.so.2")
 LOADED = re.compile(r"^[^\S\n]*+(?:\S++ => )?(?P<path>/\S++) \(0x", re.M)
@@ -18,7 +18,7 @@ ASKED_SECONDS = 30
 
 @dataclass(frozen=True)
 class Tool:
-    """A program of this machine as it is started in a container."""
+    """Command and mounts to start a program of this machine in a container."""
 
     command: tuple[str, ...]
     mounts: tuple[Mount, ...]
@@ -26,7 +26,7 @@ class Tool:
 
 @cache
 def uv_tool() -> Tool:
-    """uv with the loader and the libraries that it is known to run with."""
+    """uv with this machine's loader and libraries, so that it runs in images with another C library or none."""
     from uv import find_uv_bin
 
     program, inside = os.fspath(find_uv_bin()), f"{TOOLS}/uv"
@@ -46,12 +46,12 @@ def loader_of_this_machine() -> str | None:
 
 
 def linked_libraries(program: Path) -> list[Path]:
-    """The shared libraries that the loader finds for a program or library; none for one that stands by itself."""
+    """Shared libraries that the loader finds for a program or library; empty for a static one."""
     loader = loader_of_this_machine()
     if loader is None:
         return []
     try:
-        told = subprocess.run(
+        listed = subprocess.run(
             [loader, "--list", str(program)],
             env={},
             capture_output=True,
@@ -62,5 +62,5 @@ def linked_libraries(program: Path) -> list[Path]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    found = (Path(line["path"]) for line in LOADED.finditer(told.stdout))
+    found = (Path(line["path"]) for line in LOADED.finditer(listed.stdout))
     return [path for path in found if not path.name.startswith("ld-linux")]

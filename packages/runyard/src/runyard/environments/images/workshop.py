@@ -9,10 +9,11 @@ from pathlib import Path
 from types import TracebackType
 
 from runyard.containers.archives import writing_tar
-from runyard.containers.containers import ContainerSpec, Mount
+from runyard.containers.creating import ContainerSpec, Mount
 from runyard.containers.engine import Engine
-from runyard.containers.images import ImageFacts
+from runyard.containers.records import ImageFacts
 from runyard.environments.images import inside
+from runyard.environments.images.inside import door
 from runyard.environments.images.passage import WORK, Passage
 from runyard.environments.images.tools import TOOLS
 from runyard.environments.programs import Say, Spoken, listen
@@ -27,44 +28,45 @@ Owner = tuple[int, int]
 
 @dataclass(frozen=True)
 class Site:
-    """Where a layer is to be made: on top of which image, and by which of its interpreters."""
+    """How to start a build container: its image, interpreter, mounts and variables."""
 
     engine: Engine
     image: ImageFacts
     python: str
-    """Runs what is to be run there."""
+    """Interpreter of the image that runs our programs."""
     folder: str
-    """Made anew, to be filled."""
-    passage: Passage
+    """Folder to create, owned by the user of the container."""
+    mapping: Passage
     mounts: tuple[Mount, ...]
     variables: Mapping[str, str]
-    """Of every program that is run there, before all others."""
+    """Variables of every program; they win over all others."""
     name: str
     labels: Mapping[str, str]
     scratch: Path
 
 
 class Workshop:
-    """A container in which programs are run one after another. What they wrote can become a layer.
+    """A container that runs programs one after another; `commit` makes a layer of what they wrote.
 
-    It ends with us, even if we are killed: its first process waits at a socket of ours.
+    Its first process reads commands from a socket of this process and exits when that is closed, so the container
+    ends even if this process is killed.
     """
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, spec: Site) -> None:
+        self._spec = spec
         self._id = ""
-        self._door: socket.socket | None = None
+        self._connection: socket.socket | None = None
 
     def __enter__(self) -> "Workshop":
-        engine, owner = self._site.engine, builder_of(self._site.engine)
+        engine, owner = self._spec.engine, builder_of(self._spec.engine)
         spec = ContainerSpec(
-            image=self._site.image.id,
-            command=(self._site.python, "-I", "-B", f"{INSIDE}/door.py", f"{WORK}/{DOOR}"),
-            name=self._site.name,
-            labels=self._site.labels,
+            image=self._spec.image.id,
+            command=(self._spec.python, "-I", "-B", f"{INSIDE}/{os.path.basename(door.__file__)}", f"{WORK}/{DOOR}"),
+            name=self._spec.name,
+            labels=self._spec.labels,
             mounts=(
-                *self._site.mounts,
-                *self._site.passage.mounts,
+                *self._spec.mounts,
+                *self._spec.mapping.mounts,
                 Mount(os.path.dirname(inside.__file__), INSIDE, is_read_only=True),
             ),
             working_folder="/",
@@ -73,54 +75,56 @@ class Workshop:
         )
         self._id = engine.containers.create(spec)
         try:
-            engine.containers.put_archive(self._id, "/", _empty_folders(self._site.folder, owner))
-            self._door = self._entered()
+            engine.containers.put_archive(self._id, "/", _empty_folders(self._spec.folder, owner))
+            self._connection = self._connect()
         except BaseException:
-            self._leave()
+            self._remove()
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._leave()
+        self._remove()
 
     def run(
-        self, command: Sequence[str], say: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
+        self, command: Sequence[str], log: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
     ) -> Spoken:
-        """As `run_saying`, in the container: paths of this machine stand for where they are seen there. The programs
-        hold no locks, and need none: nothing outside of the container is theirs to write but uv's cache."""
-        passage = self._site.passage
-        asked = {
-            "command": [passage.inward(word) for word in command],
-            "variables": passage.variables(self._site.image.variables, env, self._site.variables),
-            "folder": passage.inward(str(cwd)),
+        """Run a program in the container, like `run_program`; paths are translated in both directions.
+
+        `held` is ignored: programs in the container write nothing outside of it but uv's cache.
+        """
+        mapping = self._spec.mapping
+        request = {
+            "command": [mapping.inward(word) for word in command],
+            "variables": mapping.variables(self._spec.image.variables, env, self._spec.variables),
+            "folder": mapping.inward(str(cwd)),
         }
         reader, writer = os.pipe()
         with open(reader, "rb") as output:
             try:
-                self._tell(asked, writer)
+                self._send(request, writer)
             finally:
                 os.close(writer)
-            words = listen(output, lambda line: say(passage.outward(line)))
-        ended = self._answer()
+            lines = listen(output, lambda line: log(mapping.outward(line)))
+        ended = self._receive()
         if "error" in ended:
             raise OSError(ended["error"])
-        return Spoken(int(ended["exit_code"]), [passage.outward(word) for word in words])
+        return Spoken(int(ended["exit_code"]), [mapping.outward(word) for word in lines])
 
     def commit(self, name: str, *, labels: Mapping[str, str], changes: tuple[str, ...], message: str) -> ImageFacts:
-        """What was done here as a layer. How the image starts, and as whom, stays as it was."""
-        return self._site.engine.images.commit(self._id, name, labels=labels, changes=changes, message=message)
+        """Commit the changes as a layer. Entrypoint, command and user of the image stay the same."""
+        return self._spec.engine.images.commit(self._id, name, labels=labels, changes=changes, message=message)
 
-    def _entered(self) -> socket.socket:
-        """A connection with the container's first process, once that has started."""
-        folder = os.open(self._site.scratch, os.O_RDONLY | os.O_DIRECTORY)
+    def _connect(self) -> socket.socket:
+        """Start the container; returns the connection to its first process."""
+        folder = os.open(self._spec.scratch, os.O_RDONLY | os.O_DIRECTORY)
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-                # A socket's name is short: the scratch folder may lie deep.
+                # Socket paths are limited to about 100 characters; the scratch folder may be longer.
                 listening.bind(f"/proc/self/fd/{folder}/{DOOR}")
-                os.chmod(self._site.scratch / DOOR, 0o600)
+                os.chmod(self._spec.scratch / DOOR, 0o600)
                 listening.listen(1)
                 listening.settimeout(ASKED_EVERY_SECONDS)
-                self._site.engine.containers.start(self._id)
+                self._spec.engine.containers.start(self._id)
                 return self._accepted(listening)
         finally:
             os.close(folder)
@@ -128,62 +132,62 @@ class Workshop:
     def _accepted(self, listening: socket.socket) -> socket.socket:
         while True:
             try:
-                door, _ = listening.accept()
+                connection, _ = listening.accept()
             except TimeoutError:
-                state = self._site.engine.containers.state(self._id)
+                state = self._spec.engine.containers.state(self._id)
                 if state is None or not state.is_running:
                     raise self._failed("its first process ended at once") from None
             else:
-                door.settimeout(None)
-                return door
+                connection.settimeout(None)
+                return connection
 
-    def _tell(self, asked: Mapping[str, object], writer: int) -> None:
-        assert self._door
-        message = json.dumps(asked).encode() + b"\n"
+    def _send(self, request: Mapping[str, object], writer: int) -> None:
+        assert self._connection
+        message = json.dumps(request).encode() + b"\n"
         try:
-            sent = socket.send_fds(self._door, [message], [writer])
-            self._door.sendall(message[sent:])
+            sent = socket.send_fds(self._connection, [message], [writer])
+            self._connection.sendall(message[sent:])
         except OSError as error:
             raise self._failed(str(error)) from error
 
-    def _answer(self) -> dict[str, str | int]:
-        assert self._door
+    def _receive(self) -> dict[str, str | int]:
+        assert self._connection
         answer = b""
         while not answer.endswith(b"\n"):
-            piece = self._door.recv(65536)
+            piece = self._connection.recv(65536)
             if not piece:
                 raise self._failed("it ended before its work was done")
             answer += piece
         return dict(json.loads(answer))
 
-    def _failed(self, said: str) -> EnvironmentFailed:
-        state = self._site.engine.containers.state(self._id)
+    def _failed(self, reason: str) -> EnvironmentFailed:
+        state = self._spec.engine.containers.state(self._id)
         if state is not None and state.exit.is_out_of_memory:
-            said = "it was ended for lack of memory"
+            reason = "it was ended for lack of memory"
         elif state is not None and state.exit.error:
-            said = state.exit.error
+            reason = state.exit.error
         return EnvironmentFailed(
-            f"The container in which the environment is made broke off: {said}.",
+            f"The container in which the environment is made broke off: {reason}.",
             hint="See that the container engine runs on this machine and sees its files; then submit again.",
             cause=Cause.ENGINE_FAILED,
-            said=said,
+            said=reason,
         )
 
-    def _leave(self) -> None:
-        self._site.engine.containers.remove(self._id)
-        if self._door is not None:
-            self._door.close()  # not before: a container that ends just when it is removed confuses podman
-        (self._site.scratch / DOOR).unlink(missing_ok=True)
+    def _remove(self) -> None:
+        self._spec.engine.containers.remove(self._id)
+        if self._connection is not None:
+            self._connection.close()  # only now: podman fails if a container ends while it is removed
+        (self._spec.scratch / DOOR).unlink(missing_ok=True)
 
 
 def builder_of(engine: Engine) -> Owner:
-    """Whom programs in a build container run as, so that what they leave in our folders is ours. The root of an engine
-    without root is our own user."""
+    """User and group for programs in a build container, so that their files belong to us. In a rootless engine, root is
+    our own user."""
     return (0, 0) if engine.facts().is_rootless else (os.getuid(), os.getgid())
 
 
 def _empty_folders(path: str, owner: Owner) -> io.BytesIO:
-    """An archive of a folder that belongs to the builder, and of those above it."""
+    """A tar with an empty folder owned by `owner`, and its parents."""
     archive = io.BytesIO()
     parents = [str(folder) for folder in Path(path).relative_to("/").parents][:-1]
     with writing_tar(archive) as tar:

@@ -1,16 +1,16 @@
-"""HTML that cannot be broken out of: every text is escaped unless this module made it."""
+"""HTML builder that escapes every text, except markup made here."""
 
 import html
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is safe HTML."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
-    """`class_` stands for class, `_` in a name for '-'; an attribute given None is left out."""
+    """Make an element. `class_` means class, `_` in a name means '-', and None leaves the attribute out."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()

@@ -1,5 +1,3 @@
-"""The parts of the page of a run that has several processes: where each is, how it ended, what it wrote last."""
-
 from collections.abc import Callable, Sequence
 
 from runyard.http.page.markup import Markup, tag
@@ -9,7 +7,7 @@ from runyard.runs.overview import LogTail
 
 
 def nodes(several: RanksOfRun) -> Markup:
-    """Nothing for a run of one process on one node: the rest of the page says it all."""
+    """Table of the nodes; empty for one process on one node."""
     if len(several.nodes) < 2 and len(several.ranks) < 2:
         return NOTHING
     rows = [
@@ -20,7 +18,7 @@ def nodes(several: RanksOfRun) -> Markup:
 
 
 def rank_logs(several: Sequence[LogTail], link: Callable[[str], str]) -> Markup:
-    """Closed until they are looked into: the first rank's log stands above them."""
+    """Logs of the other ranks, collapsed."""
     if not several:
         return NOTHING
     opened = [
@@ -30,7 +28,7 @@ def rank_logs(several: Sequence[LogTail], link: Callable[[str], str]) -> Markup:
 
 
 def ended(node: NodeOfRun) -> str:
-    """How the node's share ended, in few words: its worst process is what counts."""
+    """How the worst process of the node ended, in few words."""
     if node.oom:
         return "out of memory"
     if node.signal:

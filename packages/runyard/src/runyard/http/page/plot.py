@@ -9,7 +9,7 @@ MOST_POINTS = 160
 
 
 def plot(values: Sequence[float]) -> Markup:
-    """A small line over the order of logging; nothing for fewer than two numbers. A gap stands for NaN or infinity."""
+    """SVG line of logged values; empty for fewer than two numbers. NaN and infinity leave a gap."""
     chosen = _thinned(values)
     finite = [value for value in chosen if math.isfinite(value)]
     if len(finite) < 2:

@@ -3,8 +3,9 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-from runyard.http.page import nodes, sections, sweeps
+from runyard.http.page import sections, sweeps
 from runyard.http.page.markup import Markup, joined, tag
+from runyard.http.page.nodes import nodes, rank_logs
 from runyard.runs.kinds.sweep.views import SweepView
 from runyard.runs.overview import Overview
 
@@ -12,7 +13,7 @@ REFRESH_SECONDS = 3
 
 
 def render(overview: Overview, key: str, sweep: SweepView | None, link_to: sweeps.PageLink) -> str:
-    """The whole page. It refreshes itself until the run has ended, and needs no script to do so."""
+    """Render the page of a run. It refreshes itself without JavaScript until the run has ended."""
     run = overview.run
     link = sections.file_link(run.id, key)
     refresh = [] if run.status.is_terminal else [tag("meta", http_equiv="refresh", content=REFRESH_SECONDS)]
@@ -34,9 +35,9 @@ def render(overview: Overview, key: str, sweep: SweepView | None, link_to: sweep
         sections.phases(overview.history.phases),
         sections.data(overview.inputs, overview.outputs, overview.references),
         sections.metrics(overview.metrics),
-        nodes.nodes(overview.ranks),
+        nodes(overview.ranks),
         sections.log(overview.log, link),
-        nodes.rank_logs(overview.rank_logs, link),
+        rank_logs(overview.rank_logs, link),
         sections.files(overview.files, overview.file_count, link),
         sections.environment(run),
         sections.labels(run),
@@ -47,7 +48,7 @@ def render(overview: Overview, key: str, sweep: SweepView | None, link_to: sweep
 
 @cache
 def headers() -> dict[str, str]:
-    """Nothing may be loaded or run but our own style; the key in the address is told to nobody."""
+    """Security headers: only our own style is allowed, and no referrer leaks the key in the address."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -1,4 +1,4 @@
-"""The parts of a run's page, each nothing at all when the run has nothing of the kind."""
+"""Sections of a run's page; each is empty where the run has nothing to show in it."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ MOST_VALUE_CHARACTERS = 200
 
 
 def heading(run: RunRecord, kind: RunKind) -> Markup:
-    """A kind that has a type of its own is named; all others are plain runs."""
+    """Title, status and facts of the run. The kind is named where it is no plain run."""
     title = run.display_name or run.id
     facts = [f"run {run.number} of {run.experiment}", f"workspace {run.workspace}", f"on {run.target}"]
     if title != run.id:
@@ -45,11 +45,11 @@ def error(run: RunRecord) -> Markup:
     if not run.error:
         return NOTHING
     inner = run.error.get("error", run.error)
-    told = inner if isinstance(inner, dict) else {"message": str(inner)}
-    parameters = told.get("messageParameters")
+    details = inner if isinstance(inner, dict) else {"message": str(inner)}
+    parameters = details.get("messageParameters")
     cause = parameters.get("cause") if isinstance(parameters, dict) else None
-    title = ": ".join(["Error", *(str(part) for part in (told.get("code"), cause) if part)])
-    return section(title, tag("pre", told.get("message", "")), class_="bad")
+    title = ": ".join(["Error", *(str(part) for part in (details.get("code"), cause) if part)])
+    return section(title, tag("pre", details.get("message", "")), class_="bad")
 
 
 def warnings(run: RunRecord) -> Markup:
@@ -82,7 +82,7 @@ def data(inputs: Sequence[InputShown], outputs: Sequence[OutputShown], reference
 
 
 def dataset(one: InputShown | OutputShown) -> str:
-    """One that was never registered has no name: its id finds it."""
+    """Name and version; the id for a dataset that was never registered."""
     return f"{one.name}, version {one.version}" if one.name else one.dataset_id
 
 
@@ -132,9 +132,9 @@ def environment(run: RunRecord) -> Markup:
         return NOTHING
     lock = Lock.parse(run.environment_lock)
     facts = [f"Python {lock.python}" if lock.python else "", lock.platform, f"in {lock.base}" if lock.base else ""]
-    told = tag("p", " · ".join(filter(None, facts)), class_="soft") if any(facts) else NOTHING
+    summary = tag("p", " · ".join(filter(None, facts)), class_="soft") if any(facts) else NOTHING
     listed = tag("details", tag("summary", f"{len(lock.versions)} packages"), tag("pre", run.environment_lock))
-    return section("Environment", told, listed)
+    return section("Environment", summary, listed)
 
 
 def labels(run: RunRecord) -> Markup:
@@ -160,7 +160,7 @@ def file_link(run_id: str, key: str) -> Callable[[str], str]:
 
 
 def value(given: Any) -> str:
-    """The newest value of a metric, on one line: a row as its cells, a long text by its beginning."""
+    """Last value of a metric on one line; long texts are cut."""
     if isinstance(given, dict):
         return ", ".join(f"{name}={value(cell)}" for name, cell in given.items())[:MOST_VALUE_CHARACTERS]
     return number(given) if isinstance(given, float) else str(given)[:MOST_VALUE_CHARACTERS]
@@ -192,6 +192,6 @@ def clock_time(at: datetime) -> str:
 
 
 def _bar(several: Sequence[Phase], total: float) -> Markup:
-    """Widths are classes, not styles: the page's policy allows no inline style."""
+    """Bar of the phases. Widths are classes, because the content security policy allows no inline style."""
     parts = [tag("span", class_=f"w{max(1, round(100 * phase.seconds / total)) if total else 1}") for phase in several]
     return tag("div", *parts, class_="bar")

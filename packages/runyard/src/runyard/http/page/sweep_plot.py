@@ -5,22 +5,22 @@ WIDTH, HEIGHT, MARGIN, LABELS = 640, 180, 8, 64
 
 
 def sweep_plot(progress: Progress) -> Markup:
-    """A dot for each trial in the order of sampling, or a bar for several, and a line for the best so far; nothing for
-    fewer than two."""
+    """SVG of a sweep: a dot per trial in the order of sampling (a bar where several share a column), and a line for
+    the best so far. Empty for fewer than two trials."""
     columns = progress.columns
     if progress.range is None or len(columns) < 2:
         return Markup("")
     low, high = progress.range
     step = (WIDTH - LABELS - MARGIN) / (len(columns) - 1)
-    places = [LABELS + index * step for index in range(len(columns))]
+    xs = [LABELS + index * step for index in range(len(columns))]
     bars = [
         _bar(x, _up(column.low, low, high), _up(column.high, low, high))
-        for x, column in zip(places, columns, strict=True)
+        for x, column in zip(xs, columns, strict=True)
         if column.low is not None and column.high is not None
     ]
     best = [
         f"{x:.1f},{_up(column.best, low, high):.1f}"
-        for x, column in zip(places, columns, strict=True)
+        for x, column in zip(xs, columns, strict=True)
         if column.best is not None
     ]
     return tag(

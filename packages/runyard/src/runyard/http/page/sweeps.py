@@ -1,4 +1,4 @@
-"""The parts of the page of a sweep, and of a child of one."""
+"""Sections of the page of a sweep, and of one of its trials."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ def sweep(run: RunRecord, view: SweepView, link: PageLink) -> Markup:
 
 
 def children(view: SweepView, link: PageLink) -> Markup:
-    """The best ones. Those that are not there are counted."""
+    """Table of the best children, and the number of the others."""
     if not view.trials:
         return NOTHING
     valued = [(one, values_of(one.trial.values)) for one in view.trials]
@@ -39,8 +39,7 @@ def children(view: SweepView, link: PageLink) -> Markup:
 
 
 def trial(run: RunRecord) -> Markup:
-    """Of a child: its sweep and the values it was given. No link: its key opens no other page. Why a policy
-    stopped it is among its warnings."""
+    """Sweep and hyperparameters of a child. Without a link, because the key opens no other page."""
     if run.parent_id is None or VALUES_TAG not in run.tags or not run.id.startswith(f"{run.parent_id}_"):
         return NOTHING
     rows = [(name, cell(value)) for name, value in values_of(run.tags[VALUES_TAG]).items()]
@@ -48,7 +47,7 @@ def trial(run: RunRecord) -> Markup:
 
 
 def values_of(text: Any) -> Mapping[str, Any]:
-    """Nothing for what is no JSON object: tags can be written by anybody."""
+    """Parse the values; empty for text that is no JSON object, because anybody can write tags."""
     try:
         found = json.loads(text)
     except (TypeError, ValueError, RecursionError):
@@ -85,13 +84,13 @@ def _row(seen: SeenTrial, values: Sequence[Any], link: PageLink) -> Sequence[obj
 
 
 def _folded(text: str) -> Markup | str:
-    """Long texts take several lines; all else stays on one."""
+    """Let long texts wrap."""
     return tag("div", text, class_="long") if len(text) > MOST_CHARACTERS_ON_A_LINE else text
 
 
 def _counts(counts: Mapping[str, int]) -> str:
     kinds = ("waiting", "running", "completed", "failed", "canceled")
-    told = [f"{counts[kind]} {kind}" for kind in kinds if counts[kind]]
+    parts = [f"{counts[kind]} {kind}" for kind in kinds if counts[kind]]
     if counts["stopped"]:
-        told[-1] += f" ({counts['stopped']} by the policy)"
-    return ", ".join([f"{counts['sampled']} sampled", *told])
+        parts[-1] += f" ({counts['stopped']} by the policy)"
+    return ", ".join([f"{counts['sampled']} sampled", *parts])

@@ -23,7 +23,7 @@ from runyard.model.nodes import Node
 from runyard.services.assets import AssetChanges, Wanted
 from runyard.services.computes import ComputeStatus
 
-routes = Routes("/workspaces/{workspace}")
+routes = Routes("/workspaces/{workspace}", tag="assets")
 AnyAsset = EnvironmentAnswer | AssetAnswer
 _ELSEWHERE = {
     AssetKind.DATASET: ("A dataset is saved at POST /datasets.", "Use dataset.register()."),
@@ -58,11 +58,11 @@ class NewAsset(Body):
     body: Object = Field({}, examples=[{"files": [["model.pkl", "0" * 64, 120, 420]]}])
     tags: Texts = Field({}, examples=[{"stage": "final"}])
     run_id: str | None = None
-    """Of a model whose files are those of a run below `model_path`."""
+    """Run whose files below `model_path` become the files of a model."""
     model_path: str | None = None
 
     def definition(self, kind: str) -> assets.NewAsset:
-        """Raises NotFound for an unknown kind, InvalidArgument for a body that the kind does not take."""
+        """Raise NotFound for an unknown kind, InvalidArgument for a body that the kind does not accept."""
         found = assets.asset_kind(kind)
         if found in _ELSEWHERE:
             problem, hint = _ELSEWHERE[found]
@@ -75,7 +75,7 @@ class AssetPatch(Body):
     body: Object = Field({}, examples=[{"description": "Trained on all of it"}])
     tags: ChangedTexts = Field({}, examples=[{"stage": "final", "draft": None}])
     labels: list[str] | None = None
-    """Of an environment's version: these and no others."""
+    """Labels of an environment's version; replaces those it has."""
 
 
 @routes.get("/assets/{kind}", Action.READ_ASSET, AssetList)
@@ -89,20 +89,20 @@ def list_assets(
     tag: Annotated[Sequence[str], Query()] = (),
     created_by: str | None = None,
 ) -> Response:
-    """Assets of a kind by name, newest version first."""
+    """List assets of a kind by name, newest version first."""
     wanted = Wanted(name, latest_only=latest, tags=wanted_tags(tag), created_by=created_by)
     return Json(AssetList([shown_asset(asset) for asset in services.assets.list(who, workspace, kind, wanted)]))
 
 
 @routes.post("/assets/{kind}", Action.CREATE_ASSET, AnyAsset)
 def create_asset(services: Use, who: Who, workspace: str, kind: str, body: NewAsset) -> Response:
-    """Register an asset. Datasets and datastores have routes of their own, and are refused here."""
+    """Register an asset. Datasets and datastores are refused here: they have their own routes."""
     return Json(shown_asset(services.assets.create(who, workspace, body.name, body.definition(kind), body.tags)))
 
 
 @routes.get("/assets/{kind}/by-id/{asset_id}", Action.READ_ASSET, AnyAsset)
 def get_asset_by_id(services: Use, who: Who, workspace: str, kind: str, asset_id: str) -> Response:
-    """One asset, also one without a name."""
+    """One asset by its id, also without a name."""
     found = services.assets.get_by_id(who, workspace, kind, asset_id)
     return Json(shown_asset(services.lineage.looked_up(who, found)))
 
@@ -117,7 +117,7 @@ def get_asset(
     version: Whole | None = None,
     label: str | None = None,
 ) -> Response:
-    """One version of an asset: the newest unless `version`, or of an environment `label`, says another."""
+    """One version of an asset: the newest, or the given `version`, or for environments the given `label`."""
     if label is not None and kind == AssetKind.ENVIRONMENT:
         return Json(shown_asset(services.environment_labels.find(who, workspace, name, label)))
     found = services.assets.get(who, workspace, kind, name, version)
@@ -146,7 +146,7 @@ def delete_asset(
 
 @routes.get("/computes/{name}/status", Action.READ_ASSET, ComputeStatus)
 def compute_status(services: Use, who: Who, workspace: str, name: str) -> Response:
-    """How many nodes a compute target has, and in which states."""
+    """Node counts of a compute target by state."""
     return Json(services.computes.status(who, workspace, name))
 
 

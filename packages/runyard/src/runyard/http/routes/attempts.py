@@ -1,4 +1,4 @@
-"""What the node of an attempt asks and tells."""
+"""Routes for the supervisors of an attempt."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from runyard.planning.data_json import data_to_json
 from runyard.services.attempt_packages import BuildProvisions
 from runyard.services.environments import KeptEnvironment, KeptWheel
 
-routes = Routes("/attempts/{attempt_id}")
+routes = Routes("/attempts/{attempt_id}", tag="attempts")
 
 
 class ReportBody(Body):
-    """What a supervisor tells. Which fields come depends on the state; newer ones send more, which are kept."""
+    """Report of a supervisor. The state decides which fields it has; unknown fields of newer supervisors are kept."""
 
-    # NodeReport checks the fields: this says what they are, and tests hold the two together.
+    # NodeReport checks the fields; this model describes them. A test compares the two.
     model_config = ConfigDict(extra="allow")
 
     state: str = Field(examples=["running"])
@@ -62,11 +62,11 @@ Report = Annotated[NodeReport, ReadBy(ReportBody, NodeReport.parse)]
 @dataclass(frozen=True)
 class ReportAnswer:
     cancel: bool
-    """Whether the attempt is to stop."""
+    """Whether the attempt must stop."""
     end_as: str
-    """What it reports when it was told to stop and had not ended."""
+    """Outcome to report when it stops because of `cancel`."""
     roster: Sequence[Mapping[str, Any]] | None
-    """What the nodes of a gang must know of one another, by node; null until all are ready."""
+    """Addresses and ports of all nodes of the attempt, by node; null until all are ready."""
 
 
 class OutputBody(Body):
@@ -97,13 +97,13 @@ class EnvironmentAnswer:
     python: str
     lock: str
     wheels: Sequence[tuple[str, str, str]]
-    """Of each [key, file name, sha256]."""
+    """Each [key, file name, sha256]."""
 
 
 @routes.post("/report", Action.REPORT_ATTEMPT, ReportAnswer)
-def report(services: Use, who: Who, attempt_id: str, told: Report) -> Response:
-    """Take a supervisor's report. Answered for attempts that are over, too: the answer tells them to stop."""
-    answer = services.controller.report(who, AttemptId(attempt_id), told)
+def report(services: Use, who: Who, attempt_id: str, body: Report) -> Response:
+    """Store a supervisor's report. Attempts that are over get an answer too, which tells them to stop."""
+    answer = services.controller.report(who, AttemptId(attempt_id), body)
     return Json(ReportAnswer(answer.cancel, answer.end_as, answer.roster))
 
 
@@ -111,7 +111,7 @@ def report(services: Use, who: Who, attempt_id: str, told: Report) -> Response:
 def data(
     services: Use, who: Who, request: Request, attempt_id: str, stores: bool = False, apart: bool = False
 ) -> Response:
-    """The data of an attempt, with credentials. `apart`: the node does not see the service's files."""
+    """The data of an attempt, with credentials. `apart`: the node shares no disk with the service."""
     is_apart = apart or is_from_outside(request)
     found = services.attempt_data.of_attempt(who, AttemptId(attempt_id), stores_alone=stores, is_apart=is_apart)
     return _secret(Json(data_to_json(found)))
@@ -119,20 +119,20 @@ def data(
 
 @routes.get("/packages", Action.SERVE_ATTEMPT, BuildProvisions)
 def packages(services: Use, who: Who, attempt_id: str) -> Response:
-    """Where the packages of an environment come from, with passwords, for a build that goes on."""
+    """Package sources with passwords, for an environment that is being built."""
     return _secret(Json(services.attempt_packages.of_attempt(who, AttemptId(attempt_id))))
 
 
 @routes.post("/outputs", Action.SERVE_ATTEMPT, AssetAnswer)
 def outputs(services: Use, who: Who, attempt_id: str, body: OutputBody) -> Response:
-    """An output is whole on its datastore: save it as a dataset."""
+    """Save an output, complete on its datastore, as a dataset."""
     saved = services.outputs.complete(who, AttemptId(attempt_id), body.name, files=body.files, registers=body.registers)
     return Json(shown_asset(saved))
 
 
 @routes.get("/environment", Action.SERVE_ATTEMPT, EnvironmentAnswer)
 def get_environment(services: Use, who: Who, attempt_id: str, key: str = "") -> Response:
-    """The lock and the compiled wheels of an environment that another node has made before."""
+    """The lock and compiled wheels of an environment that another node has built."""
     kept = services.environments.get(who, AttemptId(attempt_id), key)
     wheels = [(wheel.key, wheel.file_name, wheel.sha256) for wheel in kept.wheels]
     return Json(EnvironmentAnswer(key, kept.python, kept.lock, wheels))
@@ -140,7 +140,7 @@ def get_environment(services: Use, who: Who, attempt_id: str, key: str = "") -> 
 
 @routes.post("/environment", Action.SERVE_ATTEMPT, None)
 def put_environment(services: Use, who: Who, attempt_id: str, body: EnvironmentBody) -> Response:
-    """Keep what this node has made, for the next that needs it."""
+    """Store the lock and compiled wheels of an environment, for other nodes."""
     made = KeptEnvironment(body.python, body.lock, tuple(body.wheels))
     services.environments.put(who, AttemptId(attempt_id), body.key, made)
     return Nothing()

@@ -14,7 +14,7 @@ from runyard.http.packs import unpacked
 from runyard.http.routing import OCTETS, Media, Routes
 from runyard.http.zips import zipped
 
-routes = Routes()
+routes = Routes(tag="blobs")
 _PACK = Media(OCTETS.type, "Blobs one after another: `SHA256 SP SIZE LF`, then the bytes.")
 
 
@@ -51,7 +51,7 @@ class SnapshotAnswer:
 
 @routes.post("/blobs/missing", Action.WRITE_BLOB, MissingBlobs)
 def missing(services: Use, who: Who, body: Names) -> Response:
-    """Which of these blobs the caller has to send."""
+    """Which of these blobs the caller must upload."""
     return Json(MissingBlobs(services.blobs.missing(who, body.sha256)))
 
 
@@ -89,5 +89,5 @@ def get_snapshot(services: Use, who: Who, snapshot_id: str) -> Response:
 
 @routes.get("/snapshots/{snapshot_id}/zip", Action.READ_SNAPSHOT, Media("application/zip", "The files of a snapshot."))
 def get_snapshot_zip(services: Use, who: Who, snapshot_id: str) -> Response:
-    """The files of a snapshot with their content."""
+    """The files of a snapshot as a zip."""
     return StreamingResponse(zipped(services.snapshots.folder(who, snapshot_id)), media_type="application/zip")

@@ -26,17 +26,17 @@ from runyard.services.data.datasets import NewDataset
 from runyard.services.data.lineage import ModelShown, RunShown
 
 NETWORK_HEADER = "X-Runyard-Network"
-routes = Routes("/workspaces/{workspace}/datasets")
+routes = Routes("/workspaces/{workspace}/datasets", tag="datasets")
 _SOURCES = {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "pets/*.jpg"}]}
 
 
 class DatasetBody(Body):
     name: str | None = Field(None, examples=["pets"])
-    """Left out for one that is only saved."""
+    """None for a dataset that is saved and not registered."""
     body: Object = Field({}, examples=[_SOURCES])
     tags: Texts = Field({})
     is_validated: bool = Field(True, alias="validate")
-    """Whether its files are looked at, and what is there now is pinned."""
+    """Whether to list its files and pin their present state."""
     create_new_version: bool = False
     variables: Texts = Field({})
     """Proxies and certificates of the client."""
@@ -44,7 +44,7 @@ class DatasetBody(Body):
 
 class Question(Body):
     id: str | None = None
-    """Of a saved dataset; without it `body` is looked at."""
+    """Id of a saved dataset; without it `body` is resolved."""
     body: Object = Field({}, examples=[_SOURCES])
     variables: Texts = Field({})
     limit: Annotated[int, Field(ge=1, le=MOST)] | None = None
@@ -65,7 +65,7 @@ class ResolvedFiles:
     files: list[DatasetFile]
     is_one_file: bool
     changes: list[str]
-    """What is other than when the version was made, in words."""
+    """What changed since the version was made, in words."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class DatasetLineage:
 
 @routes.post("", Action.CREATE_ASSET, AssetAnswer)
 def save(services: Use, who: Who, workspace: str, body: DatasetBody) -> Response:
-    """Save a dataset, under a name or without one. The same definition of the same data again is no new version."""
+    """Save a dataset, with or without a name. The same definition of the same data makes no new version."""
     new = NewDataset(
         name=body.name or "",
         definition=DatasetDefinition.parse(body.body),
@@ -90,14 +90,14 @@ def save(services: Use, who: Who, workspace: str, body: DatasetBody) -> Response
 
 @routes.post("/resolve", Action.READ_DATASET, ResolvedFiles)
 def resolve(services: Use, who: Who, workspace: str, body: Question) -> Response:
-    """The files of a saved dataset, or those that a definition means."""
+    """List the files of a saved dataset or of a definition."""
     if body.id is None:
         definition = DatasetDefinition.parse(body.body)
         resolved = services.datasets.resolve(who, workspace, definition, body.variables, body.limit)
         changes: Sequence[str] = ()
     else:
         dataset = services.lineage.looked_up(who, services.datasets.get(who, workspace, body.id))
-        seen = services.datasets.look_now(who, dataset, body.variables)
+        seen = services.datasets.resolve_saved_now(who, dataset, body.variables)
         resolved, changes = seen.resolved, seen.changes
     return Json(ResolvedFiles([_shown(file) for file in resolved.files], resolved.is_one_file, list(changes)))
 
@@ -113,7 +113,7 @@ def get_file(services: Use, who: Who, request: Request, workspace: str, dataset_
 
 @routes.get("/by-id/{dataset_id}/access", Action.OPEN_DATASET, DataWire)
 def access(services: Use, who: Who, request: Request, workspace: str, dataset_id: str, apart: bool = False) -> Response:
-    """How to reach the files of a saved dataset. `apart`: from where the service's disk is not seen."""
+    """How to reach the files of a saved dataset. `apart`: for a client that shares no disk with the service."""
     is_apart = apart or is_from_outside(request)
     answer = Json(data_to_json(services.attempt_data.of_dataset(who, workspace, dataset_id, is_apart=is_apart)))
     answer.headers["Cache-Control"] = "no-store"
@@ -122,7 +122,7 @@ def access(services: Use, who: Who, request: Request, workspace: str, dataset_id
 
 @routes.get("/by-id/{dataset_id}/lineage", Action.READ_ASSET, DatasetLineage)
 def lineage(services: Use, who: Who, workspace: str, dataset_id: str) -> Response:
-    """The runs that read or wrote a dataset, and the models that came of it."""
+    """The runs that read or wrote a dataset, and the models registered from them."""
     dataset = services.datasets.get(who, workspace, dataset_id)
     return Json(DatasetLineage(*services.lineage.of_dataset(who, dataset)))
 

@@ -1,5 +1,3 @@
-"""The files of datastores: for clients elsewhere, and for nodes that share no disk with the service."""
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +18,7 @@ from runyard.http.paths import PATH
 from runyard.http.routing import OCTETS, Media, Routes
 from runyard.model.data import StoredFile
 
-routes = Routes("/workspaces/{workspace}/datastores/{name}")
+routes = Routes("/workspaces/{workspace}/datastores/{name}", tag="datastore_files")
 LINES_AT_ONCE = 500
 MOST_AT_ONCE = 4096
 PIECE_BYTES = 1024 * 1024
@@ -49,23 +47,23 @@ class FileList:
 
 @routes.get("/files", Action.READ_FILES, FileList)
 def list_files(services: Use, who: Who, workspace: str, name: str, prefix: str = "", lines: bool = False) -> Response:
-    """The files whose paths begin with `prefix`. With `lines` as they are found, each in a line of its own."""
+    """List files whose paths begin with `prefix`. With `lines`, stream them as NDJSON."""
     if not lines:
         return Json(FileList([_shown(file) for file in services.store_files.list(who, workspace, name, prefix)]))
     found = services.store_files.walk(who, workspace, name, prefix)
-    first = next(found, None)  # what cannot be listed at all is told before the answer begins
+    first = next(found, None)  # so that an error is raised before the response begins
     return StreamingResponse(_lines(first, found), media_type="application/x-ndjson")
 
 
 @routes.get(f"/stat/{PATH}", Action.READ_FILES, FileAnswer)
 def stat_file(services: Use, who: Who, workspace: str, name: str, path: str) -> Response:
-    """What the store tells of a file."""
+    """Size, etag and time of a file."""
     return Json(_shown(services.store_files.stat(who, workspace, name, path)))
 
 
 @routes.head(f"/files/{PATH}", Action.READ_FILES, OCTETS)
 def head_file(services: Use, who: Who, workspace: str, name: str, path: str) -> Response:
-    """The size and mark of a file."""
+    """Size and etag of a file, as headers."""
     file = services.store_files.stat(who, workspace, name, path)
     return head_answer(file.size, file.etag)
 
@@ -74,7 +72,7 @@ def head_file(services: Use, who: Who, workspace: str, name: str, path: str) -> 
 def get_file(
     services: Use, who: Who, request: Request, workspace: str, name: str, path: str, etag: str = ""
 ) -> Response:
-    """The bytes of a file, or a range of them; with `etag` of no other file than that."""
+    """The bytes of a file, or a range of them. With `etag`, refused where the file has another."""
     content = services.store_files.open(who, workspace, name, path, etag)
     return file_answer(content, path, range=request.headers.get("range"))
 
@@ -90,7 +88,7 @@ async def put_file(
     pieces: BodyPieces,
     overwrite: bool = False,
 ) -> Response:
-    """Store a file. It appears whole or not at all."""
+    """Store a file, atomically."""
     put = services.store_files.put
     return Json(_shown(await take_in(request, lambda: put(who, workspace, name, path, pieces, overwrite=overwrite))))
 
@@ -104,7 +102,7 @@ def delete_file(services: Use, who: Who, workspace: str, name: str, path: str) -
 
 @routes.post("/read-many", Action.READ_FILES, _FOUND)
 def read_many(services: Use, who: Who, workspace: str, name: str, body: WantedFiles) -> Response:
-    """Whole files that are as they are asked for; others are left out."""
+    """Read many small files. Those that changed or are gone are left out."""
     found = services.store_files.read_many(who, workspace, name, body.files)
     pieces = _gathered(packed(number, content) for number, content in found)
     return StreamingResponse(pieces, media_type=OCTETS.type)
@@ -120,7 +118,7 @@ async def write_many(
     pieces: BodyPieces,
     overwrite: bool = False,
 ) -> Response:
-    """Store small files together."""
+    """Store many small files."""
     put, files = services.store_files.put_many, unpacked_files(pieces)
     stored = await take_in(request, lambda: put(who, workspace, name, files, overwrite=overwrite))
     return Json(FileList([_shown(file) for file in stored]))
@@ -134,7 +132,7 @@ def _lines(first: StoredFile | None, rest: Iterator[StoredFile]) -> Iterator[byt
 
 
 def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Larger ones, since each costs a change of threads."""
+    """Join small pieces, because each costs a thread switch."""
     waiting = bytearray()
     for piece in pieces:
         waiting += piece

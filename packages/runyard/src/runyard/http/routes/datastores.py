@@ -15,7 +15,7 @@ from runyard.http.records import AssetAnswer, shown_asset
 from runyard.http.routing import Routes
 from runyard.services.data.datastores import NewDatastore
 
-routes = Routes("/workspaces/{workspace}/datastores")
+routes = Routes("/workspaces/{workspace}/datastores", tag="datastores")
 
 
 class DatastoreBody(Body):
@@ -42,7 +42,7 @@ class Adopted:
 
 @routes.post("", Action.CREATE_ASSET, AssetAnswer)
 def register(services: Use, who: Who, workspace: str, body: DatastoreBody) -> Response:
-    """Register a place for data, once it answers."""
+    """Register a datastore. Unless told not to, checks first that it answers."""
     new = NewDatastore(
         name=body.name,
         kind=body.kind,

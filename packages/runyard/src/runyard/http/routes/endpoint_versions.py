@@ -16,7 +16,7 @@ from runyard.http.routes.web_services import (
 from runyard.http.routing import Routes
 from runyard.services.web_services.shown import EndpointRecord
 
-routes = Routes("/workspaces/{workspace}/services/{endpoint}/versions")
+routes = Routes("/workspaces/{workspace}/services/{endpoint}/versions", tag="endpoint_versions")
 
 
 @routes.post("", Action.DEPLOY, EndpointRecord)
@@ -28,7 +28,7 @@ def create(services: Use, who: Who, workspace: str, endpoint: str, body: NewVers
 
 @routes.patch("/{version}", Action.CHANGE_DEPLOYMENT, EndpointRecord)
 def change(services: Use, who: Who, workspace: str, endpoint: str, version: str, body: ChangedService) -> Response:
-    """Change a version, or which part of the requests it gets."""
+    """Change a version, or its share of the requests."""
     changed = services.endpoints.change_version(who, workspace, endpoint, version, changes_in(body))
     return Json(services.service_records.whole(who, changed))
 
@@ -51,6 +51,6 @@ def logs(
     limit: Counting = LARGEST_LOG_PIECE,
     lines: Counting | None = None,
 ) -> Response:
-    """What a version wrote: bytes from an offset on, or its last lines."""
+    """The log of a version: bytes from an offset on, or the last lines."""
     found = services.endpoints.version(who, workspace, endpoint, version)
     return log_piece(services, who, found, offset, limit, lines)

@@ -1,5 +1,3 @@
-"""Health and figures, for probes and Prometheus: at the root, where such programs look."""
-
 from dataclasses import dataclass
 
 from fastapi import Request
@@ -13,7 +11,7 @@ from runyard.http.auth import bearer_token
 from runyard.http.context import Use
 from runyard.http.routing import Media, Routes
 
-routes = Routes()
+routes = Routes(tag="figures")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -30,14 +28,14 @@ class NotReady:
 
 @routes.get("/healthz", None, Status, is_open=True)
 async def healthz() -> Response:
-    """The process answers. Needs no token, and says nothing else."""
+    """Liveness probe: the process answers. Needs no token."""
     return Json(Status("ok"))
 
 
 @routes.get("/readyz", None, Status, also={503: NotReady}, is_open=True)
 async def readyz(services: Use) -> Response:
-    """Whether it can work: 503 with the reason while it cannot. Needs no token."""
-    reason = await services.figures.readiness.why_not()
+    """Readiness probe: 503 with the reason while the service cannot work. Needs no token."""
+    reason = await services.server_metrics.readiness.why_not()
     if reason:
         return Json(NotReady("not ready", reason), status_code=503)
     return Json(Status("ready"))
@@ -45,12 +43,12 @@ async def readyz(services: Use) -> Response:
 
 @routes.get("/metrics", Action.READ_FIGURES, Media("text/plain", "In the text format of Prometheus, 0.0.4."))
 async def metrics(request: Request, services: Use) -> Response:
-    """With the owner's token, or the one that `runyard metrics token` prints."""
+    """Metrics for Prometheus. Takes the owner's token, or the one that `runyard metrics token` prints."""
     who = services.tokens.scraper(bearer_token(request))
     if who is None:
         raise Unauthorized(
             "The token is missing or does not open the figures.",
             hint="Send the one that `runyard metrics token` prints.",
         )
-    text = await run_in_threadpool(services.figures.scrape, who, request.app.state.request_counts)
+    text = await run_in_threadpool(services.server_metrics.scrape, who, request.app.state.request_counts)
     return Response(text, headers={"Content-Type": CONTENT_TYPE})

@@ -1,4 +1,4 @@
-"""What a run leaves behind while it goes on: metrics, journals, logs, files."""
+"""What runs record: metrics, journals, logs and files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from runyard.http.routing import OCTETS, Media, Routes
 from runyard.model.runs import RunId
 from runyard.runs.history.files import ListedFile
 
-routes = Routes("/runs/{run_id}")
+routes = Routes("/runs/{run_id}", tag="history")
 SERIES = Media("application/octet-stream", "A JSON line that says what follows, then the values of each metric.")
 LINES = Media("application/octet-stream", "Lines of a journal, whole ones.")
 TEXT = Media("application/octet-stream", "A stretch of the log.")
@@ -28,7 +28,7 @@ TEXT = Media("application/octet-stream", "A stretch of the log.")
 @dataclass(frozen=True)
 class Stored:
     offset: int
-    """Up to which byte it is stored."""
+    """Number of bytes stored so far."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class FileList:
 @dataclass(frozen=True)
 class FilesTaken:
     entries: Sequence[Row]
-    """Of each [path, sha256, size, mode]."""
+    """Each [path, sha256, size, mode]."""
 
 
 class NewFiles(Body):
@@ -64,26 +64,26 @@ def get_metrics(
     after: Counting = 0,
     limit: PageSize | None = None,
 ) -> Response:
-    """The metrics of a run: all, or a page of `limit` after the `next` of the page before."""
+    """The metrics of a run: all, or a page of `limit`; `after` is the `next` of the page before."""
     packed = services.metrics.packed(who, RunId(run_id), name, children=children, rank=rank, after=after, limit=limit)
     return Bytes(packed)
 
 
 @routes.get("/journals", Action.SEE_DELIVERED, dict[str, int])
 def get_journals(services: Use, who: Who, run_id: str) -> Response:
-    """Up to which byte each journal of the run is stored."""
+    """Number of stored bytes of each journal."""
     return Json(services.journals.offsets(who, RunId(run_id)))
 
 
 @routes.post("/journals/{journal}", Action.DELIVER_RUN, Stored, takes=LINES)
 def post_journal(services: Use, who: Who, run_id: str, journal: str, body: RawBody, offset: Whole = 0) -> Response:
-    """Store lines of a journal. Safe to repeat; a gap is refused with the offset to go on from."""
+    """Store lines of a journal. Safe to repeat; a gap is refused with the offset to continue from."""
     return Json(Stored(services.journals.append(who, RunId(run_id), journal, offset, body)))
 
 
 @routes.get("/logs", Action.SEE_DELIVERED, dict[str, int])
 def get_logs(services: Use, who: Who, run_id: str) -> Response:
-    """How long each log is. A node is told how much of it the present attempt has sent."""
+    """Size of each log. A node sees how much of it the current attempt has sent."""
     return Json(services.logs.sizes(who, RunId(run_id)))
 
 
@@ -91,14 +91,14 @@ def get_logs(services: Use, who: Who, run_id: str) -> Response:
 def get_log(
     services: Use, who: Who, run_id: str, path: str, offset: Whole = 0, limit: Counting | None = None
 ) -> Response:
-    """A log from `offset` on; a negative one counts from the end. X-Runyard-Offset says where to go on."""
+    """A log from `offset` on; a negative one counts from the end. X-Runyard-Offset is where to continue."""
     start, data = services.logs.read(who, RunId(run_id), path, offset, limit)
     return Bytes(data, headers={"X-Runyard-Offset": str(start + len(data))})
 
 
 @routes.post(f"/logs/{PATH}", Action.DELIVER_RUN, Stored, takes=TEXT)
 def post_log(services: Use, who: Who, run_id: str, path: str, body: RawBody, offset: Whole = 0) -> Response:
-    """Add to a log. Safe to repeat; a gap is refused."""
+    """Append to a log. Safe to repeat; a gap is refused."""
     return Json(Stored(services.logs.append(who, RunId(run_id), path, offset, body)))
 
 
@@ -110,14 +110,14 @@ def get_files(services: Use, who: Who, run_id: str, prefix: str = "") -> Respons
 
 @routes.post("/files", Action.DELIVER_RUN, None)
 def post_files(services: Use, who: Who, run_id: str, body: NewFiles) -> Response:
-    """Add files to a run, or replace them. Their blobs are sent before."""
+    """Add or replace files of a run. Upload their blobs first."""
     services.files.put(who, RunId(run_id), body.entries, fail_if_exists=body.fail_if_exists)
     return Nothing()
 
 
 @routes.post("/files/adopt", Action.DELIVER_RUN, FilesTaken, dependencies=[Depends(same_machine)])
 def adopt_files(services: Use, who: Who, run_id: str, body: FilesHere) -> Response:
-    """Take in files that lie on the service's own disk. Answers those that were there."""
+    """Add files that lie on the service's disk. Returns those that existed."""
     taken = services.files.adopt(who, RunId(run_id), body.root, body.paths, are_final=body.are_final)
     return Json(FilesTaken(as_rows(taken)))
 

@@ -11,7 +11,7 @@ from runyard.model.runs import RunRecord, RunStatus
 from runyard.model.web_services import ServiceState, ServiceType
 from runyard.services.web_services.model_lineage import NamedDataset, ReadDataset
 
-routes = Routes("/workspaces/{workspace}/models")
+routes = Routes("/workspaces/{workspace}/models", tag="model_lineage")
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ModelsRun:
     script: str | None
     snapshot_id: str | None
     lock: str | None
-    """Of its environment."""
+    """Lock of its environment."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LineageOfModel:
 
 @routes.get("/{name}/lineage", Action.READ_ASSET, LineageOfModel)
 def model_lineage(services: Use, who: Who, workspace: str, name: str, version: Whole | None = None) -> Response:
-    """From a model back to what made it, and forth to what serves it."""
+    """The run, code and data that made a model, and the web services that serve it."""
     found = services.model_lineages.of(who, workspace, name, version)
     records = [services.service_records.short(who, service) for service in found.services]
     return Json(

@@ -12,18 +12,18 @@ from runyard.http.routing import Media, Routes
 from runyard.model.runs import RunId
 from runyard.runs.transfer.importing import Imported
 
-routes = Routes()
+routes = Routes(tag="moving")
 ARCHIVE = Media("application/x-tar", "Runs with all that belongs to them.")
 
 
 @routes.get("/export", Action.MOVE_RUNS, ARCHIVE)
 def export(services: Use, who: Who, run: Annotated[Sequence[str], Query()] = ()) -> Response:
-    """Runs that have ended, with their children, as an archive."""
+    """Export ended runs and their children as an archive."""
     pieces = services.run_exports.export(who, [RunId(run_id) for run_id in run])
     return StreamingResponse(pieces, media_type=ARCHIVE.type)
 
 
 @routes.put("/workspaces/{workspace}/import", Action.MOVE_RUNS, Imported, takes=ARCHIVE)
 async def take(request: Request, services: Use, who: Who, workspace: str, pieces: BodyPieces) -> Response:
-    """Store the runs of an archive. Safe to repeat."""
+    """Import the runs of an archive. Safe to repeat."""
     return Json(await take_in(request, lambda: services.run_imports.take(who, workspace, pieces)))

@@ -13,11 +13,11 @@ from runyard.http.routing import Routes
 from runyard.model.package_settings import PackageSettings
 from runyard.planning.package_settings import settings_to_json, shown_settings
 
-routes = Routes("/workspaces/{workspace}")
+routes = Routes("/workspaces/{workspace}", tag="package_settings")
 
 
 class PackageChanges(Body):
-    """What is left out stays; a null puts a setting back. Others than these are refused."""
+    """A setting that is left out stays, a null resets it; unknown settings are refused."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -33,7 +33,7 @@ class PackageChanges(Body):
     without_engine: Literal["refuse", "virtual-environment"] | None = None
 
     def changes(self) -> PackageSettingsChange:
-        """Raises InvalidArgument for a setting that there is not."""
+        """Raise InvalidArgument for an unknown setting."""
         if self.model_extra:
             name, known = next(iter(self.model_extra)), ", ".join(sorted(PackageChanges.model_fields))
             raise InvalidArgument(f"There is no package setting {ascii(name)[:80]}.", hint=f"Known: {known}.")
@@ -54,13 +54,13 @@ class PackageChanges(Body):
 
 @routes.get("/packages", Action.READ_WORKSPACE, PackageSettings)
 def get_settings(services: Use, who: Who, workspace: str) -> Response:
-    """Where the packages of a workspace come from, without passwords."""
+    """Package sources of a workspace, without passwords."""
     return Json(settings_to_json(shown_settings(services.package_settings.get(who, workspace))))
 
 
 @routes.put("/packages", Action.CHOOSE_PACKAGES, PackageSettings)
 def put_settings(services: Use, who: Who, workspace: str, body: PackageChanges) -> Response:
-    """Not for scripts: whoever chooses where packages come from chooses what runs of others are made of."""
+    """Change package sources. Not for scripts: they would decide what other runs install."""
     changed = services.package_settings.change(who, workspace, body.changes())
     return Json(settings_to_json(shown_settings(changed)))
 

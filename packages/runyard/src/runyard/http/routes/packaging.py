@@ -17,7 +17,7 @@ from runyard.http.zips import zipped
 from runyard.services.model_work.profiling import NewProfile
 from runyard.services.model_work.recorded_work import Recorded
 
-routes = Routes("/workspaces/{workspace}")
+routes = Routes("/workspaces/{workspace}", tag="packaging")
 _MOST = 1e6
 
 
@@ -27,7 +27,7 @@ class Package:
     state: str
     """Running, Succeeded or Failed."""
     error: Mapping[str, Any] | None
-    """`problem`, `hint` and what else is known of a failure."""
+    """`problem`, `hint` and other facts of a failure."""
     models: Sequence[str]
     log: str
     created_at: datetime
@@ -63,7 +63,7 @@ class Profile:
     state: str
     """Running, Succeeded or Failed."""
     error: Mapping[str, Any] | None
-    """`problem`, `hint`, and of a model that could not be deployed `step`, `traceback` and `logs`."""
+    """`problem`, `hint`, and for a failed deployment `step`, `traceback` and `logs`."""
     log: str
     created_at: datetime
     created_by: str
@@ -73,7 +73,7 @@ class Profile:
     cpu: float | None
     memory_in_gb: float | None
     results: ProfileResults | None
-    """Null before its end, and where the model could not be deployed."""
+    """Null while it runs, and where the model could not be deployed."""
 
 
 class ProfileBody(Deployment):
@@ -81,7 +81,7 @@ class ProfileBody(Deployment):
     rows: list[str] | None = Field(None, examples=[['{"data": [[1, 2]]}']])
     """Bodies of requests."""
     dataset_id: str | None = None
-    """Whose lines are the bodies where no rows are given."""
+    """Dataset whose lines are the bodies, where no rows are given."""
     cpu: float | None = Field(None, gt=0, le=_MOST)
     memory_in_gb: float | None = Field(None, gt=0, le=_MOST)
     description: str | None = None
@@ -89,7 +89,7 @@ class ProfileBody(Deployment):
 
 @routes.post("/packages", Action.DEPLOY, Package)
 def create_package(services: Use, who: Who, workspace: str, body: Deployment) -> Response:
-    """Make models a folder that runs without Runyard. Has ended where the environment is in the cache."""
+    """Package models into a folder that runs without Runyard. Ends at once where the environment is cached."""
     return Json(_package(services.packages.create(who, workspace, body.spec())))
 
 
@@ -101,14 +101,14 @@ def get_package(services: Use, who: Who, workspace: str, package_id: str) -> Res
 
 @routes.get("/packages/{package_id}/zip", Action.READ_ASSET, Media("application/zip", "The folder."))
 def get_package_zip(services: Use, who: Who, workspace: str, package_id: str) -> Response:
-    """The folder that was made. 409 before its end, and where it failed."""
+    """The package as a zip. 409 while it is being made, and where it failed."""
     folder = services.packages.folder(who, workspace, package_id)
     return StreamingResponse(zipped(folder), media_type="application/zip")
 
 
 @routes.post("/profiles", Action.DEPLOY, Profile)
 def create_profile(services: Use, who: Who, workspace: str, body: ProfileBody) -> Response:
-    """Measure what models need to answer. Answers at once; the measurement goes on."""
+    """Begin to measure the CPU, memory and latency of models."""
     new = NewProfile(
         name=body.name,
         spec=body.spec(),
@@ -131,12 +131,12 @@ def get_profile(services: Use, who: Who, workspace: str, name: str) -> Response:
 async def wait_for_profile(
     services: Use, who: Who, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0
 ) -> Response:
-    """The same, once its version is above the given one, or after so many seconds (at most 60)."""
+    """Long poll: the profile, once its version is above the given one or after `timeout` seconds (at most 60)."""
 
-    def look(seconds: float) -> Profile:
+    def read(seconds: float) -> Profile:
         return _profile(services.profiles.wait(who, workspace, name, version, seconds))
 
-    return Json(await newer_record(services, look, version, timeout))
+    return Json(await newer_record(services, read, version, timeout))
 
 
 def _package(found: Recorded) -> Package:
@@ -171,20 +171,20 @@ def _profile(found: Recorded) -> Profile:
     )
 
 
-def _results(told: Mapping[str, Any]) -> ProfileResults:
+def _results(stored: Mapping[str, Any]) -> ProfileResults:
     return ProfileResults(
-        requests=told["requests"],
-        succeeded=told["succeeded"],
-        failed=told["failed"],
-        first_failure=told["first_failure"],
-        success_rate=told["success_rate"],
-        seconds=told["seconds"],
-        queries_per_second=told["queries_per_second"],
-        latency_ms=told["latency_ms"],
-        peak_memory_bytes=told["peak_memory_bytes"],
-        cpu_seconds=told["cpu_seconds"],
-        average_cpu=told["average_cpu"],
-        peak_cpu=told["peak_cpu"],
-        recommended_cpu=told["recommended_cpu"],
-        recommended_memory_in_gb=told["recommended_memory_in_gb"],
+        requests=stored["requests"],
+        succeeded=stored["succeeded"],
+        failed=stored["failed"],
+        first_failure=stored["first_failure"],
+        success_rate=stored["success_rate"],
+        seconds=stored["seconds"],
+        queries_per_second=stored["queries_per_second"],
+        latency_ms=stored["latency_ms"],
+        peak_memory_bytes=stored["peak_memory_bytes"],
+        cpu_seconds=stored["cpu_seconds"],
+        average_cpu=stored["average_cpu"],
+        peak_cpu=stored["peak_cpu"],
+        recommended_cpu=stored["recommended_cpu"],
+        recommended_memory_in_gb=stored["recommended_memory_in_gb"],
     )

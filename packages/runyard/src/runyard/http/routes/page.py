@@ -18,6 +18,7 @@ LINES_DRAWN = 10
 
 
 async def page_access(request: Request) -> None:
+    """Dependency: raise Unauthorized unless the query has a valid key for this run's page."""
     services: Services = request.app.state.services
     key = request.query_params.get("key", "")
     last_day = services.tokens.page_opens_until(RunId(request.path_params["run_id"]), key)
@@ -28,28 +29,28 @@ async def page_access(request: Request) -> None:
     request.state.last_day = last_day
 
 
-routes = Routes("/runs/{run_id}", dependencies=[Depends(page_access)])
+routes = Routes("/runs/{run_id}", dependencies=[Depends(page_access)], tag="page")
 PAGE = Media("text/html", "A page for people.")
 
 
 @routes.get("", Action.READ_RUN, PAGE, is_open=True)
 def run_page(services: Use, request: Request, run_id: str, key: str = "") -> Response:
-    """The page of a run. Its key is the owner's leave to look at it."""
+    """The HTML page of a run. The key in its address gives access to this page only."""
 
     def link_to(other: RunId) -> str:
-        """Good for as long as the link that led here."""
+        """Address with a key that expires with the one of this page."""
         return f"/runs/{quote(other, safe='')}?key={services.tokens.page_key(other, request.state.last_day)}"
 
     overview = services.overviews.get(PAGE_READER, RunId(run_id))
     sweep = services.sweep_views.find(PAGE_READER, overview.run, top=CHILDREN_SHOWN, lines=LINES_DRAWN)
     text = render(overview, key, sweep, link_to)
-    # A metric or a path may hold what is no text.
+    # Metric names and paths may hold invalid UTF-8.
     return HTMLResponse(text.encode("utf-8", "backslashreplace"), headers=headers())
 
 
 @routes.get(f"/files/{PATH}", Action.SEE_DELIVERED, OCTETS, is_open=True)
 def run_page_file(services: Use, run_id: str, path: str, key: str = "") -> Response:
-    """A file of the run, by the same key."""
+    """A file of the run, with the key of its page."""
     return file_answer(
         services.files.open(PAGE_READER, RunId(run_id), path), path, headers={"Referrer-Policy": "no-referrer"}
     )

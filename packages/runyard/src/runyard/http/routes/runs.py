@@ -31,7 +31,7 @@ LONGEST_WAIT_SECONDS = 60.0
 MOST_LISTED = 1000
 MOST_FILTERS = 100
 
-routes = Routes()
+routes = Routes(tag="runs")
 _LISTING = "/workspaces/{workspace}"
 _ONE = "/runs/{run_id}"
 LINES = Media("application/x-ndjson", "A line for each piece of log, each status, and the end.")
@@ -49,14 +49,14 @@ class SubmissionBody(Body):
     run_id: str = Field(examples=["train_1700000000_0a1b2c3d"])
     definition: dict[str, Any] | None = Field(None, examples=[{"script": "train.py", "arguments": ["--lr", "0.1"]}])
     snapshot: list[Entry] | None = None
-    """The files that go along, whose blobs are sent before."""
+    """Files of the snapshot; upload their blobs first."""
     type: str | None = None
     tags: Texts = Field({}, examples=[{"stage": "draft"}])
     properties: Texts = Field({})
     display_name: str | None = None
     parent_id: str | None = None
     interactive: bool = False
-    """The caller's own process is the run."""
+    """The caller's own process is the run; nothing is launched."""
     allow_large: bool = False
 
 
@@ -89,7 +89,7 @@ class RerunBody(Body):
 class RunList:
     runs: Sequence[ListedRun]
     next: int | None
-    """What `before` asks the next page with; null at the end."""
+    """Value of `before` for the next page; null at the end."""
 
 
 @routes.get(_ONE, Action.READ_RUN, WholeRun)
@@ -117,13 +117,13 @@ def patch_run(services: Use, shown: Shown, who: Who, run_id: str, body: RunBody)
 
 @routes.put(f"{_ONE}/snapshot", Action.WRITE_RUN, WholeRun)
 def put_snapshot(services: Use, shown: Shown, who: Who, run_id: str, body: SnapshotBody) -> Response:
-    """Give a run its snapshot after it began."""
+    """Add a snapshot to a run that has begun."""
     return Json(shown.whole(who, services.submissions.add_snapshot(who, RunId(run_id), body.snapshot)))
 
 
 @routes.post(f"{_ONE}/outputs", Action.WRITE_RUN, AssetAnswer)
 def link_output(services: Use, who: Who, run_id: str, body: LinkBody) -> Response:
-    """Say which dataset an output is that the script links itself."""
+    """Link a dataset as an output of the run."""
     return Json(shown_asset(services.outputs.link(who, RunId(run_id), body.name, body.dataset_id)))
 
 
@@ -142,26 +142,26 @@ def rerun(services: Use, shown: Shown, who: Who, run_id: str, body: RerunBody) -
 
 @routes.post(f"{_ONE}/cancel", Action.CANCEL_RUN, WholeRun)
 def cancel(services: Use, shown: Shown, who: Who, run_id: str) -> Response:
-    """Begin to stop a run and the runs that came from it."""
+    """Begin to cancel a run and its descendants."""
     return Json(shown.whole(who, services.runs.cancel(who, RunId(run_id))))
 
 
 @routes.delete(_ONE, Action.DELETE_RUN)
 def delete(services: Use, who: Who, run_id: str) -> Response:
-    """Delete a run that has ended and the runs that came from it; quiet where there is none."""
+    """Delete an ended run and its descendants; quiet where there is none."""
     services.runs.delete(who, RunId(run_id))
     return Nothing()
 
 
 @routes.get(f"{_ONE}/events", Action.READ_RUN, RunHistory)
 def events(services: Use, who: Who, run_id: str) -> Response:
-    """What happened to a run, and how long each phase took."""
+    """Events of a run, and how long each phase took."""
     return Json(services.runs.history(who, services.runs.get(who, RunId(run_id))))
 
 
 @routes.get(f"{_ONE}/ranks", Action.READ_RUN, RanksOfRun)
 def ranks(services: Use, who: Who, run_id: str) -> Response:
-    """The processes of a run and the nodes they are on."""
+    """The processes of a run and their nodes."""
     return Json(services.ranks.of(who, RunId(run_id)))
 
 
@@ -175,7 +175,7 @@ async def wait(
     timeout: float = 30.0,
     ended: bool = False,
 ) -> Response:
-    """The run, once its version is above the given one, or once it has `ended`, or the time is over."""
+    """Long poll: the run, once its version is above the given one, or it has `ended`, or the time is over."""
     seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
     run = await wait_for_change(services, who, RunId(run_id), None if ended else version, seconds)
     return await run_in_threadpool(lambda: Json(shown.whole(who, run)))
@@ -193,7 +193,7 @@ async def stream(
     ranks: str = "",
     offsets: Offsets = (),
 ) -> Response:
-    """Follow a run: its log, or those of its ranks, until it has ended."""
+    """Follow a run until it has ended: its log, or the logs of its ranks."""
 
     def follower() -> Follows:
         if ranks:
@@ -207,7 +207,7 @@ async def stream(
 
 @routes.post(f"{_LISTING}/experiments/{{experiment}}/runs", Action.SUBMIT_RUN, WholeRun)
 def submit(services: Use, shown: Shown, who: Who, workspace: str, experiment: str, body: SubmissionBody) -> Response:
-    """Submit a run, or begin an interactive one. A second ask with the same run_id answers with the run there is."""
+    """Submit a run, or begin an interactive one. Idempotent by run_id: a repeat returns the existing run."""
     definition = RunDefinition.parse(body.definition or {})
     asked = Submission(
         run_id=body.run_id,
@@ -247,7 +247,7 @@ def list_runs(
     limit: Whole = 100,
     metrics: bool = False,
 ) -> Response:
-    """The runs of a workspace, newest first or by a metric, page by page."""
+    """List runs of a workspace in pages, newest first or by a metric."""
     limit = max(1, min(limit, MOST_LISTED))
     words = [word for one in status for word in one.split(",")]
     check_count(words, "status")
@@ -282,7 +282,7 @@ def check_count(given: Sequence[str], name: str) -> None:
 
 
 def wanted_tags(given: Sequence[str]) -> dict[str, str | None]:
-    """'k' asks that a tag is there, 'k=v' that it has that value."""
+    """Parse tag filters: 'k' for a tag that exists, 'k=v' for its value."""
     check_count(given, "tag or property")
     wanted: dict[str, str | None] = {}
     for one in given:

@@ -9,7 +9,7 @@ from runyard.http.context import Use, Who
 from runyard.http.models import Body
 from runyard.http.routing import Routes
 
-routes = Routes("/workspaces/{workspace}/secrets")
+routes = Routes("/workspaces/{workspace}/secrets", tag="secrets")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def get_secret(services: Use, who: Who, workspace: str, name: str) -> Response:
 
 @routes.put("/{name}", Action.WRITE_SECRET, None)
 def put_secret(services: Use, who: Who, workspace: str, name: str, body: NewSecret) -> Response:
-    """Make a secret, or give it another value."""
+    """Create or replace a secret."""
     services.secrets.put(who, workspace, name, body.value)
     return Nothing()
 

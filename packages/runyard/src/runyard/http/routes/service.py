@@ -15,7 +15,7 @@ from runyard.http.routing import Media, Routes
 from runyard.services.upkeep import Freed
 from runyard.version import API, VERSION, WIRE
 
-routes = Routes()
+routes = Routes(tag="service")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Health:
     pid: int
     home: str
     shares_files: bool
-    """Whether the caller sees the service's files by the same paths."""
+    """Whether the caller can open the service's files by their paths."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Collection(Body):
 
 @routes.get("/health", Action.SEE_SERVICE, Health)
 def health(services: Use, who: Who, request: Request) -> Response:
-    """Which version answers, and from where."""
+    """Version, process and home of the service."""
     services.access.service(who, Action.SEE_SERVICE)
     state = request.app.state
     shares_files = state.shares_files and not is_from_outside(request)
@@ -61,7 +61,7 @@ def openapi(services: Use, who: Who, request: Request) -> Response:
 
 @routes.post("/shutdown", Action.OPERATE_SERVICE, Stopping, status=202)
 def shutdown(services: Use, who: Who, request: Request) -> Response:
-    """Answers first; runs go on without the service."""
+    """Stop the service after this response. Runs continue without it."""
     services.access.service(who, Action.OPERATE_SERVICE)
     request.app.state.stop()
     return Json(Stopping(True), status_code=202)
@@ -69,7 +69,7 @@ def shutdown(services: Use, who: Who, request: Request) -> Response:
 
 @routes.post("/keep", Action.OPERATE_SERVICE, Kept)
 def keep(services: Use, who: Who, request: Request) -> Response:
-    """The service no longer stops when idle."""
+    """Keep the service running when idle."""
     services.access.service(who, Action.OPERATE_SERVICE)
     request.app.state.keep()
     return Json(Kept(True))
@@ -77,11 +77,11 @@ def keep(services: Use, who: Who, request: Request) -> Response:
 
 @routes.get("/du", Action.OPERATE_SERVICE, dict[str, int])
 def du(services: Use, who: Who) -> Response:
-    """Bytes that each part of the home takes."""
+    """Disk use of each part of the home, in bytes."""
     return Json(services.upkeep.used(who))
 
 
 @routes.post("/gc", Action.OPERATE_SERVICE, dict[str, Freed])
 def gc(services: Use, who: Who, body: Collection) -> Response:
-    """Remove what nothing names any more and was not used for that long."""
+    """Remove files that nothing refers to and that were not used for that long."""
     return Json(services.upkeep.collect(who, timedelta(seconds=body.older_than_seconds)))

@@ -16,10 +16,10 @@ from runyard.model.sweeps import Goal, RankedTrial, Stop
 from runyard.runs.kinds.sweep.progress import Progress
 from runyard.runs.kinds.sweep.views import SweepSummary
 
-routes = Routes("/runs/{run_id}")
+routes = Routes("/runs/{run_id}", tag="sweeps")
 
 
-# Dictionaries, and not dataclasses as other answers are: a sweep has up to ten thousand trials.
+# TypedDicts, not dataclasses as elsewhere: a sweep has up to ten thousand trials.
 class TrialWire(TypedDict):
     run_id: str
     number: int
@@ -63,13 +63,13 @@ class SweepViewWire(SweepWire):
 
 @routes.get("/sweep", Action.READ_RUN, SweepWire)
 def get_sweep(services: Use, who: Who, run_id: str) -> Response:
-    """What a sweep asks for, and how far it has come."""
+    """Definition and progress of a sweep."""
     return Json(_summary(services.sweeps.summary(who, RunId(run_id))))
 
 
 @routes.get("/sweep/view", Action.READ_RUN, SweepViewWire)
 def get_view(services: Use, who: Who, run_id: str, top: Counting = 20, lines: Counting = 0) -> Response:
-    """The same with its best trials, and of the first `lines` of them what they logged."""
+    """The same with its best trials, and the logged values of the first `lines` of them."""
     view = services.sweep_views.of(who, RunId(run_id), top=top, lines=lines)
     trials: list[SeenTrialWire] = [{**_trial(one.trial), "why": one.why, "numbers": one.numbers} for one in view.trials]
     shown: SweepViewWire = {

@@ -28,7 +28,7 @@ from runyard.services.web_services.shown import (
 )
 from runyard.services.web_services.web_services import NewService, ServiceChanges, Wanted
 
-routes = Routes("/workspaces/{workspace}/services")
+routes = Routes("/workspaces/{workspace}/services", tag="web_services")
 LARGEST_LOG_PIECE = 16 * 1024 * 1024
 LOG = Media("application/octet-stream", "Bytes of the log; `X-Runyard-Offset` is the offset behind them.")
 Record = EndpointRecord | ServiceRecord
@@ -41,13 +41,13 @@ class ServiceList:
 
 
 class Deployed(Deployment):
-    """What a web service and a version of an endpoint have in common."""
+    """Fields that web services and versions of endpoints share."""
 
     config: dict[str, Any] | None = Field(None, examples=[{"cpu_cores": 1, "auth_enabled": True}])
     """Parameters of deploy_configuration by their names; files of PEM form as their texts, ssl_cert_pem and
     ssl_key_pem."""
     image_id: str | None = Field(None, examples=["digits-image:1"])
-    """Of an image, which brings models and script."""
+    """Image with the models and the script."""
     description: str | None = None
     properties: Texts = Field({})
 
@@ -62,13 +62,13 @@ class NewVersion(Deployed):
 
 class NewWebService(NewVersion):
     type: str | None = Field(None, examples=["ACI"])
-    """ACI, AKS or Local; ACI where it is not given. One of type AKS whose config has version_name is an endpoint."""
+    """ACI (the default), AKS or Local. AKS with version_name in its config makes an endpoint."""
     overwrite: bool = False
-    """Replace one of that name where it stands; it answers as it did until the new workers are ready."""
+    """Replace the one of that name; the old workers answer until the new ones are ready."""
 
 
 class ChangedService(Deployed):
-    """What is not given stays. `config` is merged, properties are added."""
+    """Fields that are left out stay. `config` is merged, properties are added."""
 
     tags: ChangedTexts = Field({})
 
@@ -77,12 +77,12 @@ class RenewedKey(Body):
     key: str = Field(examples=["Primary"])
     """Primary or Secondary."""
     value: str | None = None
-    """A random one unless it is given."""
+    """The new key; random where it is not given."""
 
 
 @routes.post("", Action.DEPLOY, Record)
 def deploy(services: Use, who: Who, workspace: str, body: NewWebService) -> Response:
-    """Deploy models. Answers at once; the deployment goes on."""
+    """Begin to deploy models as a web service."""
     new = new_service(body, type=body.type or "ACI", overwrite=body.overwrite)
     is_endpoint = (body.config or {}).get("version_name") is not None
     deploy = services.endpoints.deploy if is_endpoint else services.web_services.deploy
@@ -101,7 +101,7 @@ def listing(
     property: Words = (),
     created_by: str | None = None,
 ) -> Response:
-    """The web services of a workspace. A model or image is given as NAME or NAME:VERSION, a tag as KEY or KEY=VALUE."""
+    """List web services. Model and image are NAME or NAME:VERSION, a tag is KEY or KEY=VALUE."""
     wanted = Wanted(type, model, image, wanted_tags(tag), wanted_tags(property), created_by)
     found = services.web_services.list(who, workspace, wanted)
     return Json(ServiceList([services.service_records.short(who, service) for service in found]))
@@ -117,25 +117,25 @@ def get(services: Use, who: Who, workspace: str, name: str) -> Response:
 async def wait(
     services: Use, who: Who, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0
 ) -> Response:
-    """The same, once its version is above the given one, or after so many seconds (at most 60)."""
+    """Long poll: the web service, once its version is above the given one or after `timeout` seconds (at most 60)."""
 
-    def look(seconds: float) -> ServiceRecord:
+    def read(seconds: float) -> ServiceRecord:
         found = services.web_services.get(who, workspace, name)
         return services.service_records.wait(who, found, version, seconds)
 
-    return Json(await newer_record(services, look, version, timeout))
+    return Json(await newer_record(services, read, version, timeout))
 
 
 @routes.patch("/{name}", Action.CHANGE_DEPLOYMENT, Record)
 def change(services: Use, who: Who, workspace: str, name: str, body: ChangedService) -> Response:
-    """Change a web service. New workers are started only where the old ones could not serve so."""
+    """Change a web service. Starts new workers only where the change needs them."""
     changed = services.web_services.change(who, workspace, name, changes_in(body))
     return Json(services.service_records.whole(who, changed))
 
 
 @routes.post("/{name}/reload", Action.CHANGE_DEPLOYMENT, Record)
 def reload(services: Use, who: Who, workspace: str, name: str) -> Response:
-    """New workers from the same files."""
+    """Restart the workers from the same files."""
     return Json(services.service_records.whole(who, services.web_services.reload(who, workspace, name)))
 
 
@@ -156,31 +156,31 @@ def logs(
     limit: Counting = LARGEST_LOG_PIECE,
     lines: Counting | None = None,
 ) -> Response:
-    """What it wrote: bytes from an offset on, or its last lines."""
+    """The log of a web service: bytes from an offset on, or the last lines."""
     return log_piece(services, who, services.web_services.get(who, workspace, name), offset, limit, lines)
 
 
 @routes.get("/{name}/keys", Action.READ_KEYS, Keys)
 def keys(services: Use, who: Who, workspace: str, name: str) -> Response:
-    """Both keys. 409 where it asks for none."""
+    """Both keys of a web service. 409 where it needs none."""
     return _unstored(Json(services.service_keys.get(who, workspace, name)))
 
 
 @routes.post("/{name}/keys", Action.RENEW_KEYS, Keys)
 def renew_key(services: Use, who: Who, workspace: str, name: str, body: RenewedKey) -> Response:
-    """Give it another key. Tokens that were signed before are refused from then on."""
+    """Replace a key. Tokens signed before are refused afterwards."""
     return _unstored(Json(services.service_keys.renew(who, workspace, name, body.key, body.value)))
 
 
 @routes.post("/{name}/token", Action.READ_KEYS, SignedToken)
 def token(services: Use, who: Who, workspace: str, name: str) -> Response:
-    """Sign a token that expires, where it asks for tokens."""
+    """Sign a token that expires, for a web service with token authentication."""
     return _unstored(Json(services.service_keys.sign(who, workspace, name)))
 
 
 @routes.get("/{name}/metrics", Action.READ_ASSET, EndpointMetrics | ServiceMetrics | NoMetrics)
 def metrics(services: Use, who: Who, workspace: str, name: str) -> Response:
-    """Its requests, queue and workers; empty while the gateway is away."""
+    """Requests, queue and workers of a web service; empty while the gateway does not answer."""
     return Json(services.service_records.metrics(who, services.web_services.get(who, workspace, name)))
 
 
@@ -200,7 +200,7 @@ def changes_in(body: ChangedService) -> ServiceChanges:
 
 
 def log_piece(services: Services, who: Principal, service: Asset, offset: int, limit: int, lines: int | None) -> Bytes:
-    """Its last lines, or the bytes from an offset on."""
+    """Response with the last lines of a log, or its bytes from an offset on."""
     if lines is not None:
         data, behind = services.service_records.last_lines(who, service, lines)
     else:

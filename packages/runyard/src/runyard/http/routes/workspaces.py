@@ -11,7 +11,7 @@ from runyard.http.routing import Routes
 from runyard.model.assets import Experiment, Workspace
 from runyard.services.workspaces import ExperimentChanges, NewWorkspace
 
-routes = Routes()
+routes = Routes(tag="workspaces")
 _ONE = "/workspaces/{workspace}"
 _EXPERIMENT = f"{_ONE}/experiments/{{experiment}}"
 
@@ -44,7 +44,7 @@ class ExperimentBody(Body):
 
 @routes.get("/workspaces", Action.LIST_WORKSPACES, WorkspaceList)
 def list_workspaces(services: Use, who: Who) -> Response:
-    """The workspaces that the caller may read."""
+    """List the workspaces that the caller may read."""
     return Json(WorkspaceList(list(services.workspaces.list(who))))
 
 
@@ -56,7 +56,7 @@ def get_workspace(services: Use, who: Who, workspace: str) -> Response:
 
 @routes.put(_ONE, Action.CHANGE_WORKSPACE, Workspace)
 def put_workspace(services: Use, who: Who, workspace: str, body: WorkspaceBody) -> Response:
-    """Make a workspace with its two datastores."""
+    """Create a workspace with its two datastores."""
     given = NewWorkspace(
         subscription_id=body.subscription_id or "",
         resource_group=body.resource_group or "",
@@ -77,7 +77,7 @@ def delete_workspace(services: Use, who: Who, workspace: str) -> Response:
 
 @routes.get(f"{_ONE}/experiments", Action.READ_WORKSPACE, ExperimentList)
 def list_experiments(services: Use, who: Who, workspace: str) -> Response:
-    """The experiments of a workspace."""
+    """List the experiments of a workspace."""
     return Json(ExperimentList(list(services.workspaces.list_experiments(who, workspace))))
 
 
@@ -89,7 +89,7 @@ def get_experiment(services: Use, who: Who, workspace: str, experiment: str) -> 
 
 @routes.put(_EXPERIMENT, Action.CREATE_EXPERIMENT, Experiment)
 def put_experiment(services: Use, who: Who, workspace: str, experiment: str) -> Response:
-    """Make an experiment, or answer with the one there is."""
+    """Create an experiment, or return the existing one."""
     return Json(services.workspaces.ensure_experiment(who, workspace, experiment))
 
 
@@ -103,6 +103,6 @@ def delete_experiment(services: Use, who: Who, workspace: str, experiment: str) 
 
 @routes.patch(_EXPERIMENT, Action.CREATE_EXPERIMENT, Experiment)
 def patch_experiment(services: Use, who: Who, workspace: str, experiment: str, body: ExperimentBody) -> Response:
-    """Describe an experiment, tag it or put it away."""
+    """Describe, tag or archive an experiment."""
     changes = ExperimentChanges(body.tags, body.description, body.archived)
     return Json(services.workspaces.change_experiment(who, workspace, experiment, changes))

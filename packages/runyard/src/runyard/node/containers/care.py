@@ -11,63 +11,63 @@ _MOST_SECONDS = 60.0
 
 class RunAside(Protocol):
     def __call__(self, work: Callable[[], Json], seconds: float) -> Errand:
-        """Work in a child until it is over, at most that long; whatever the part is told meanwhile."""
+        """Run in a forked child for at most that long, and ignore stop requests meanwhile."""
 
 
 class ContainerCare:
-    """The containers of a part as its supervisor ends them, also those that one before it has started."""
+    """Stops and removes the containers of a task, also those that an earlier supervisor started."""
 
-    def __init__(self, folder: AttemptFolder, run_aside: RunAside) -> None:
-        self._folder, self._run_aside = folder, run_aside
+    def __init__(self, folder: AttemptFolder, run_uninterrupted: RunAside) -> None:
+        self._folder, self._run_uninterrupted = folder, run_uninterrupted
         self.warnings: list[str] = []
         self._known: set[str] = set()
         self._over: set[str] = set()
 
     def may_be_left(self) -> bool:
-        return bool(self._marks())
+        return bool(self._markers())
 
     def begin(self, container: str) -> None:
-        """This supervisor has one made, and will hear of its end."""
+        """Note that this supervisor starts a container, and will call `end` for it."""
         self._known.add(container)
 
     def end(self, container: str) -> None:
         self._over.add(container)
 
     def are_over(self) -> bool:
-        """No process is left in any, as far as they have told this supervisor; False where it did not start them."""
+        """Tell whether no container has a process left. False where this supervisor did not start them."""
         return bool(self._known) and self._known == self._over
 
     def stop(self, grace_seconds: float) -> None:
-        """For processes that this machine does not show to us: the engine passes the wish on."""
-        marks = self._marks()
-        self._ask(lambda: stop_marked(marks, grace_seconds), grace_seconds + _MOST_SECONDS)
+        """Stop the containers through their engine, for processes that this machine does not show to us."""
+        markers = self._markers()
+        self._run_engine_work(lambda: stop_marked(markers, grace_seconds), grace_seconds + _MOST_SECONDS)
 
     def remove(self) -> None:
-        """Nothing of them is left, or a warning says why."""
-        marks, home = self._marks(), self._folder.home
-        if marks and (why := self._ask(lambda: remove_marked(home, marks), _MOST_SECONDS)):
-            names = ", ".join(mark.container for mark in marks)
+        """Remove the containers. A failure becomes a warning."""
+        markers, home = self._markers(), self._folder.home
+        if markers and (why := self._run_engine_work(lambda: remove_marked(home, markers), _MOST_SECONDS)):
+            names = ", ".join(marker.container for marker in markers)
             self.warnings = [f"The run's container {names} could not be removed; a later start of Runyard will. {why}"]
 
     def last_words(self, container: str) -> Json:
-        """What its engine knows of one that has ended: `oom`; or `error`, when the engine does not answer."""
-        mark = next((mark for mark in self._marks() if mark.container == container), None)
-        if mark is None:
+        """What the engine knows of an ended container: `oom`; or `error`, when the engine does not answer."""
+        marker = next((marker for marker in self._markers() if marker.container == container), None)
+        if marker is None:
             return {"oom": False}
-        errand = self._run_aside(lambda: state_of(mark), _MOST_SECONDS)
-        return errand.done if errand.done is not None else {"error": f"the engine at {mark.engine} does not answer"}
+        forked = self._run_uninterrupted(lambda: state_of(marker), _MOST_SECONDS)
+        return forked.done if forked.done is not None else {"error": f"the engine at {marker.engine} does not answer"}
 
-    def _marks(self) -> list[Mark]:
+    def _markers(self) -> list[Mark]:
         return marks_in(self._folder.home, self._folder.part)
 
-    def _ask(self, work: Callable[[], None], seconds: float) -> str:
-        """Why it did not work; "" when it did."""
+    def _run_engine_work(self, work: Callable[[], None], seconds: float) -> str:
+        """Run it in a child. Returns why it failed; "" when it did not."""
 
         def with_answer() -> Json:
             work()
             return {}
 
-        errand = self._run_aside(with_answer, seconds)
-        if errand.done is not None:
+        forked = self._run_uninterrupted(with_answer, seconds)
+        if forked.done is not None:
             return ""
-        return errand.error["message"] if errand.error else f"Its engine did not answer for {seconds:.0f} s."
+        return forked.error["message"] if forked.error else f"Its engine did not answer for {seconds:.0f} s."

@@ -1,4 +1,4 @@
-"""Containers of a home that may still be there, known by a mark each so that nobody asks an engine in vain."""
+"""Markers of containers that may still exist: one file each in the home, so that no engine is asked without need."""
 
 import contextlib
 import json
@@ -14,15 +14,15 @@ from runyard.errors import EnvironmentFailed, Json
 from runyard.node.attempt import AttemptFolder
 
 HOME_LABEL, PART_LABEL = "runyard.home", "runyard.part"
-_LOOK_AGAIN_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _MAKING_SECONDS = 120.0
-"""Within which an engine has made what it was asked for."""
-_FORGOTTEN_SECONDS = 30 * 24 * 3600.0
+"""An engine has made a requested container within this time."""
+_LOST_ENGINE_SECONDS = 30 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Lies in the home from before a container is made until it has been removed."""
+    """A file in the home that exists from before a container is made until it has been removed."""
 
     file: Path
     part: str
@@ -52,69 +52,69 @@ def leave_mark(home: Path, part: str, container: str, engine: Engine) -> None:
 
 
 def take_mark_back(home: Path, container: str) -> None:
-    """Its engine refused to make it."""
+    """Delete the marker of a container that its engine refused to make."""
     (home / "containers" / container).unlink(missing_ok=True)
 
 
 def marks_in(home: Path, part: str | None = None) -> list[Mark]:
-    """Of all parts, or of one."""
+    """Markers of all tasks, or of the given task."""
     found = []
     for file in (home / "containers").glob("[!.]*"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             body = json.loads(file.read_bytes())
-            mark = Mark(file, str(body["part"]), str(body["engine"]))
-            found += [mark] if part in (None, mark.part) else []
+            marker = Mark(file, str(body["part"]), str(body["engine"]))
+            found += [marker] if part in (None, marker.part) else []
     return found
 
 
-def stop_marked(marks: list[Mark], grace_seconds: float) -> None:
-    """Ask them to stop, by their engine, and wait for that. EnvironmentFailed where it does not answer."""
+def stop_marked(markers: list[Mark], grace_seconds: float) -> None:
+    """Send SIGTERM through their engine and wait for their end. EnvironmentFailed where it does not answer."""
     ends_at = time.monotonic() + grace_seconds
-    for mark in marks:
-        containers = _engine_of(mark).containers
-        if not containers.kill(mark.container, signal.SIGTERM):
+    for marker in markers:
+        containers = _engine_of(marker).containers
+        if not containers.kill(marker.container, signal.SIGTERM):
             continue
-        while (state := containers.state(mark.container)) and state.is_running and time.monotonic() < ends_at:
-            time.sleep(_LOOK_AGAIN_SECONDS)
+        while (state := containers.state(marker.container)) and state.is_running and time.monotonic() < ends_at:
+            time.sleep(_POLL_SECONDS)
 
 
-def state_of(mark: Mark) -> Json:
-    """Whether memory ran out in it. EnvironmentFailed where no engine answers."""
-    state = _engine_of(mark).containers.state(mark.container)
+def state_of(marker: Mark) -> Json:
+    """Tell whether a container ran out of memory. EnvironmentFailed where its engine does not answer."""
+    state = _engine_of(marker).containers.state(marker.container)
     return {"oom": state is not None and state.exit.is_out_of_memory}
 
 
-def remove_marked(home: Path, marks: list[Mark]) -> None:
-    """By force, and with every other container of the same parts. EnvironmentFailed where an engine does not answer:
-    its marks stay then, for another try."""
-    trouble = None
-    for mark in marks:
+def remove_marked(home: Path, markers: list[Mark]) -> None:
+    """Kill and remove the containers, with every other container of the same tasks. EnvironmentFailed where an engine
+    does not answer; its markers stay, for another try."""
+    failure = None
+    for marker in markers:
         try:
-            _remove(home, mark)
+            _remove(home, marker)
         except EnvironmentFailed as error:
-            trouble = error
-            if mark.age_seconds() > _FORGOTTEN_SECONDS:  # an engine of long ago
-                mark.file.unlink(missing_ok=True)
-    if trouble is not None:
-        raise trouble
+            failure = error
+            if marker.age_seconds() > _LOST_ENGINE_SECONDS:  # the engine is gone for good
+                marker.file.unlink(missing_ok=True)
+    if failure is not None:
+        raise failure
 
 
 def orphans_in(home: Path) -> list[Mark]:
-    """Marks of parts that are no more."""
-    return [mark for mark in marks_in(home) if not AttemptFolder(home, mark.part).exists()]
+    """Markers of tasks that have ended."""
+    return [marker for marker in marks_in(home) if not AttemptFolder(home, marker.part).exists()]
 
 
-def _remove(home: Path, mark: Mark) -> None:
-    containers = _engine_of(mark).containers
-    was_there = containers.state(mark.container) is not None
-    containers.remove(mark.container)
-    for stray in containers.with_labels(labels_of(home, mark.part)):
-        containers.remove(stray.id)
-    # One that is not there may yet come: who asked for it was killed, and the engine still makes it.
-    if was_there or mark.age_seconds() > _MAKING_SECONDS:
-        mark.file.unlink(missing_ok=True)
+def _remove(home: Path, marker: Mark) -> None:
+    containers = _engine_of(marker).containers
+    was_there = containers.state(marker.container) is not None
+    containers.remove(marker.container)
+    for other in containers.with_labels(labels_of(home, marker.part)):
+        containers.remove(other.id)
+    # A container that does not exist may still appear: its supervisor was killed while the engine was making it.
+    if was_there or marker.age_seconds() > _MAKING_SECONDS:
+        marker.file.unlink(missing_ok=True)
 
 
-def _engine_of(mark: Mark) -> Engine:
-    """EnvironmentFailed where it does not answer. One whose socket is gone is not waited for."""
-    return find_engine({**os.environ, "DOCKER_HOST": mark.engine})
+def _engine_of(marker: Mark) -> Engine:
+    """Client of the marker's engine. EnvironmentFailed where it does not answer; at once if its socket is gone."""
+    return find_engine({**os.environ, "DOCKER_HOST": marker.engine})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runyard.containers.containers import Mount
+from runyard.containers.creating import Mount
 from runyard.containers.engine import Engine
 from runyard.containers.failures import Refused
 from runyard.environments.images.finding import engine_here
@@ -29,7 +29,7 @@ StartErrand = Callable[[Callable[[Tell], Json]], Errand]
 
 @dataclass(frozen=True)
 class Setting:
-    """What the container of a part needs of its node."""
+    """What the container of a task needs to know."""
 
     folder: AttemptFolder
     plan: LaunchPlan
@@ -38,46 +38,46 @@ class Setting:
     sdk: Path
     data: Sequence[Mount] = ()
     served: Sequence[str] = ()
-    """Paths of the data that a mount process of this machine serves."""
+    """Mount points that a mount process of this machine serves."""
 
 
 @dataclass
 class News:
-    """What the starter of a container has told so far."""
+    """What the starter of a container has reported so far."""
 
     has_started: bool = False
     has_ended: bool = False
-    """No process of it is left."""
+    """No process is left in the container."""
     asked: int | None = None
-    """The signal by which somebody outside asked the container to stop."""
+    """Signal by which the container was asked to stop from outside."""
     out_of_memory_kills: int = 0
     not_started: dict[str, str] = field(default_factory=dict)
-    """Why a process could not be started, by its name; "-" for all of them."""
+    """Why a process could not be started, by name of the process; "-" stands for all."""
     killed: bool = False
-    """It ended without having told how its processes ended: it was killed with them."""
+    """The container ended without reporting its processes: all were killed."""
 
 
 class PartContainer:
-    """One container of a part: from the wish for it to the end of its last process.
+    """One container of a task, from its creation to the end of its last process.
 
-    Its processes are known in the event loop by numbers. How they end is told by the container's own first process,
-    so an engine that goes away takes nothing with it but what it ends itself.
+    The event loop knows its processes by numbers. The container's first process, the starter, reports how they end, so
+    that an engine which restarts does not matter.
     """
 
-    def __init__(self, setting: Setting, loop: EventLoop, start_errand: StartErrand, care: ContainerCare) -> None:
-        self._setting, self._loop, self._start_errand, self._care = setting, loop, start_errand, care
+    def __init__(self, setting: Setting, loop: EventLoop, start_forked: StartErrand, supervisor: ContainerCare) -> None:
+        self._setting, self._loop, self._start_forked, self._supervisor = setting, loop, start_forked, supervisor
         owner = hashlib.sha256(f"{setting.folder.home}\0{setting.folder.part}".encode()).hexdigest()[:12]
         self.name = f"runyard-{owner}-{secrets.token_hex(4)}"
         self.news, self.failure = News(), None
         self._numbers: dict[str, int] = {}
-        self._errand: Errand | None = None
+        self._forked: Errand | None = None
         self._fifo, self._unread = -1, b""
 
     failure: Json | None
-    """Why there is no container, as an error of the run."""
+    """Why the container could not be started, as an error of the run."""
 
     def start(self, programs: Sequence[Program], extra: Sequence[Mount] = ()) -> list[int]:
-        """Have it made, with these processes; returns their numbers at once. Raises OSError."""
+        """Start the container with these processes from a forked child. Return their numbers at once. OSError."""
         setting = self._setting
         files, folder, plan = Files.of(setting.folder, self.name), setting.folder, setting.plan
         lay_out(files, told_of(folder, files.folder / "home", programs, setting.served))
@@ -87,34 +87,34 @@ class PartContainer:
         mounts = [*mounts_of(folder, plan, setting.sdk, logs, self.name, setting.data), *extra]
         if plan.container.user:
             open_to_user(folder, files, mounts)
-        self._care.begin(self.name)
+        self._supervisor.begin(self.name)
         self._fifo = os.open(files.news, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._loop.on_readable(self._fifo, self._hear)
+        self._loop.on_readable(self._fifo, self._on_readable)
         self._numbers = {program.name: self._loop.number() for program in programs}
-        self._errand = self._start_errand(lambda tell: _live(setting, self.name, mounts))
-        self._loop.on_readable(self._errand, self._hear_errand)
+        self._forked = self._start_forked(lambda notify: _live(setting, self.name, mounts))
+        self._loop.on_readable(self._forked, self._on_forked_readable)
         return list(self._numbers.values())
 
     def has_spoken(self) -> bool:
-        """Its processes have been started, or will never be."""
+        """Tell whether the processes have been started, or never will be."""
         return self.news.has_started or self.news.has_ended
 
     def why_not_started(self) -> str:
-        """In words; "" where all of its processes have been started, or may yet be."""
+        """Why a process could not be started; "" where all have been, or may yet be."""
         if self.failure is not None:
             return str(self.failure["message"])
         return next(iter(self.news.not_started.values()), "")
 
     def last_words(self) -> Json:
-        """What its engine knows of its end, as `ContainerCare` has it."""
-        return self._care.last_words(self.name)
+        """What the engine knows of its end; see `ContainerSupervisor`."""
+        return self._supervisor.last_words(self.name)
 
-    def _hear(self) -> None:
+    def _on_readable(self) -> None:
         if self._read_to_end():
             self._end()
 
     def _read_to_end(self) -> bool:
-        """Take in what the starter has told; True when it tells no more."""
+        """Read the starter's lines. Returns True when the starter has closed its end."""
         try:
             while piece := os.read(self._fifo, 1 << 16):
                 self._unread += piece
@@ -123,13 +123,13 @@ class PartContainer:
             is_over = False
         *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
-            self._take(*line.decode("utf-8", "replace").split(" ", 2))
+            self._take_line(*line.decode("utf-8", "replace").split(" ", 2))
         return is_over
 
-    def _take(self, what: str, name: str = "", rest: str = "") -> None:
+    def _take_line(self, what: str, name: str = "", rest: str = "") -> None:
         if what == "started":
             self.news.has_started = True
-            self._let_errand_go()
+            self._kill_forked()
         elif what == "ended" and name in self._numbers:
             status, kills = rest.split(" ")
             self.news.out_of_memory_kills = int(kills)
@@ -139,33 +139,33 @@ class PartContainer:
         elif what == "asked":
             self.news.asked = int(name)
 
-    def _hear_errand(self) -> None:
-        errand = self._errand
-        if errand is None:
+    def _on_forked_readable(self) -> None:
+        forked = self._forked
+        if forked is None:
             return
-        errand.read()
-        if not errand.is_over:
+        forked.read()
+        if not forked.is_over:
             return
         self._read_to_end()
         if not self.news.has_started and not self.news.not_started:
-            self.failure = errand.error or _why_silent(errand.done)
+            self.failure = forked.error or _why_silent(forked.done)
         self._end()
 
-    def _let_errand_go(self) -> None:
-        errand, self._errand = self._errand, None
-        if errand is not None:
-            self._loop.forget(errand)
-            errand.close()
+    def _kill_forked(self) -> None:
+        forked, self._forked = self._forked, None
+        if forked is not None:
+            self._loop.forget(forked)
+            forked.close()
             with contextlib.suppress(ProcessLookupError):
-                os.kill(errand.pid, signal.SIGKILL)
+                os.kill(forked.pid, signal.SIGKILL)
 
     def _end(self) -> None:
-        """Whatever its starter has not told of ended with it, or never began."""
-        self._let_errand_go()
+        """Set the status of all processes that the starter did not report: they were killed, or never started."""
+        self._kill_forked()
         if self.news.has_ended:
             return
         self.news.has_ended = True
-        self._care.end(self.name)
+        self._supervisor.end(self.name)
         self.news.killed = self.news.has_started and bool(self._numbers)
         self._loop.forget(self._fifo)
         os.close(self._fifo)
@@ -175,7 +175,7 @@ class PartContainer:
 
 
 def _live(setting: Setting, name: str, mounts: Sequence[Mount]) -> Json:
-    """Make and start the container, and tell how it ended. Whoever has heard its starter need not wait for that."""
+    """Make and start the container, and wait for its end. Killed once the starter has reported."""
     engine = engine_here(setting.plan.env)
     folder = setting.folder
     leave_mark(folder.home, folder.part, name, engine)
@@ -198,7 +198,7 @@ def _live(setting: Setting, name: str, mounts: Sequence[Mount]) -> Json:
 
 
 def _user(engine: Engine) -> str:
-    """By whom files are made as by us: root of an engine of the user's own is that user."""
+    """User whose files are ours: in a rootless engine, root is the user that runs it."""
     if os.geteuid() == 0 or engine.facts().is_rootless:
         return "0:0"
     return f"{os.geteuid()}:{os.getegid()}"

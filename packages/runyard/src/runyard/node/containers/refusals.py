@@ -1,5 +1,3 @@
-"""What engines say of docker arguments that this machine or this container cannot have, and what to do about it."""
-
 import re
 
 from runyard.containers.failures import Refused
@@ -26,7 +24,7 @@ _NEXT_STEPS: tuple[tuple[str, str], ...] = (
 
 
 def explained(no: Refused) -> EnvironmentFailed:
-    """The refusal with the argument of the user's that it is about, where it is about one."""
+    """Add advice to a refusal by the engine, if it is about a docker argument of the user's."""
     for words, hint in _NEXT_STEPS if no.facts["cause"] == Cause.ENGINE_FAILED else ():
         if re.search(words, no.said):
             problem = f"The run's container cannot be made: {no.said.rstrip('.')}."

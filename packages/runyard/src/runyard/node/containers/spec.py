@@ -1,4 +1,4 @@
-"""What the container of a part is made from, and what its starter is told."""
+"""Spec of a task's container: command, mounts, labels, and the files that its starter reads."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runyard.client import certificates_file
-from runyard.containers.containers import ContainerSpec, Mount
+from runyard.containers.creating import ContainerSpec, Mount
 from runyard.errors import Json
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
@@ -21,23 +21,23 @@ _OF_LAUNCHERS = ("rank.json", "hosts", "doors.json", "runyard-rsh")
 
 @dataclass(frozen=True)
 class Program:
-    """A process that the starter is to start."""
+    """A process for the starter to start."""
 
     name: str
     command: Sequence[str]
     log: Path
     variables: Mapping[str, str]
     in_front: Mapping[str, str] = field(default_factory=dict)
-    """What comes first in variables such as PATH, which the image has a value for."""
+    """Values that are put first in path variables, before those of the image."""
     expands: bool = False
-    """Variables in its arguments are filled in, from those that it has in the image."""
+    """Whether `$NAME` in its arguments is filled in, from its environment in the image."""
     files: int | None = None
-    """How many files it may have open at most."""
+    """Limit of open files."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """What lies in the part's folder for one container, which sees it and can write there."""
+    """Files of one container in the task's folder; the container can write there."""
 
     folder: Path
 
@@ -60,14 +60,14 @@ def container_spec(
     return ContainerSpec(
         name=name,
         image=image,
-        # Isolated: neither the script's folder nor variables of the image reach the few lines before the script.
+        # Isolated: neither the script's folder nor variables of the image affect the starter.
         command=(python, "-I", "-S", "-E", str(INSIDE / "starter.py"), str(Files.of(folder, name).told)),
         labels=labels_of(folder.home, folder.part),
         mounts=tuple(mounts),
         working_folder="/",
         user="" if plan.container.user else user,
-        # It gets the GPUs that the run was given: those of others are not to be had by asking for all.
-        wish=replace(plan.container, wants_gpus=bool(plan.here.gpus)),
+        # It gets the GPUs that the run was given, also where the user's arguments ask for all.
+        request=replace(plan.container, wants_gpus=bool(plan.here.gpus)),
         gpus=plan.here.gpus,
     )
 
@@ -75,9 +75,11 @@ def container_spec(
 def mounts_of(
     folder: AttemptFolder, plan: LaunchPlan, sdk: Path, logs: Sequence[Path], container: str, data: Sequence[Mount]
 ) -> list[Mount]:
-    """Everything has the path that it has on the node; nothing else of the home is there. Of the part's folder it is
-    what scripts write: the plan, say, is read again by whoever comes after a killed supervisor. Each log is a mount
-    of its own, so that no other can be put in its place."""
+    """Mounts of the container, at the same paths as on the node. Nothing else of the home is visible.
+
+    Of the task's folder only what scripts write is mounted: a later supervisor trusts the rest, such as the plan. Each
+    log is a mount of its own, so that a script cannot replace it.
+    """
     own = (folder.work, folder.journals, folder.uploads, folder.data, Files.of(folder, container).folder)
     shown = [_as_it_is(place) for place in (*own, *logs) if place.exists()]
     shown += [_as_it_is(sdk, read_only=True), _as_it_is(INSIDE, read_only=True)]
@@ -85,24 +87,24 @@ def mounts_of(
     if certificates is not None:
         shown.append(_as_it_is(Path(certificates), read_only=True))
     if plan.node and plan.shares_outputs:
-        # Its ./outputs may be a link by now, which the engine would follow.
+        # The whole folder of node 0: its ./outputs may have become a link, which the engine would follow.
         shown.append(_as_it_is(AttemptFolder(folder.home, plan.attempt_id).work))
     return [*shown, *data]
 
 
-def mpi_mounts(folder: AttemptFolder, programs: Path, doors: Sequence[str | None]) -> list[Mount]:
-    """For what starts ranks: the files that it has us run, those that tell it about them, and the doors of other nodes
+def mpi_mounts(folder: AttemptFolder, programs: Path, servers: Sequence[str | None]) -> list[Mount]:
+    """Mounts for a launcher of ranks: our programs that it runs, their files, and the launch servers of other nodes
     that are sockets on this machine."""
     scratch = folder.scripts / "mpi"
     scratch.mkdir(exist_ok=True)
     told = [file for name in _OF_LAUNCHERS if (file := folder.scripts / name).exists()]
-    sockets = [Path(door.removeprefix("unix:")) for door in doors if door and door.startswith("unix:")]
+    sockets = [Path(server.removeprefix("unix:")) for server in servers if server and server.startswith("unix:")]
     fixed = [_as_it_is(path, read_only=True) for path in (programs, *told)]
     return [_as_it_is(scratch), *fixed, *map(_as_it_is, sockets)]
 
 
 def lay_out(files: Files, told: Json) -> None:
-    """Write what the starter reads."""
+    """Write the files that the starter reads."""
     files.folder.mkdir(mode=0o700, parents=True)
     os.mkfifo(files.news, 0o600)
     files.told.touch(0o600)
@@ -110,8 +112,8 @@ def lay_out(files: Files, told: Json) -> None:
 
 
 def open_to_user(folder: AttemptFolder, files: Files, mounts: Sequence[Mount]) -> None:
-    """Let another user of the image have what is mounted of the part. The home, which only its owner can enter, keeps
-    the machine's other users out."""
+    """Let another user of the image access what is mounted of the task. Other users of the machine cannot enter the
+    home anyway."""
     files.told.chmod(0o644)
     files.news.chmod(0o666)
     for place in (folder.work / OUTPUTS, *(Path(mount.source) for mount in mounts if not mount.is_read_only)):
@@ -125,8 +127,8 @@ def open_to_user(folder: AttemptFolder, files: Files, mounts: Sequence[Mount]) -
 
 
 def told_of(folder: AttemptFolder, home: Path, programs: Sequence[Program], served: Sequence[str]) -> Json:
-    """What the starter is told. Of data that this machine serves it is to see the same file system as we do; `home` is
-    for a user of the image who has none."""
+    """Content of the starter's file. `served` are mounts that must be visible in the container; `home` is for a user of
+    the image who has none."""
     return {
         "work": str(folder.work),
         "home": str(home),
@@ -136,7 +138,7 @@ def told_of(folder: AttemptFolder, home: Path, programs: Sequence[Program], serv
 
 
 def inside_gpus(variables: Mapping[str, str], gpus: Sequence[str]) -> dict[str, str]:
-    """The variables of a process with its GPUs as they are numbered in the container, which sees no others."""
+    """Renumber CUDA_VISIBLE_DEVICES from 0: the container sees only its own GPUs."""
     name = "CUDA_VISIBLE_DEVICES"
     if not gpus or variables.get(name) != ",".join(gpus) or not all(gpu.isdigit() for gpu in gpus):
         return dict(variables)

@@ -12,18 +12,18 @@ _SOON_SECONDS, _LATER_SECONDS = 5.0, 60.0
 
 
 class ContainerSweep:
-    """For an agent: removes the containers that parts have left which are no more.
+    """Removes, for an agent, the containers of tasks that have ended.
 
-    In a child, since an engine may take its time: nobody waits for it.
+    It works in a forked child, which nobody waits for: an engine may be slow.
     """
 
     def __init__(self, home: Path, in_child: Callable[[], None]) -> None:
-        """`in_child` is called in the child first."""
+        """`in_child` is called first in the child."""
         self._home, self._in_child = home, in_child
         self._due: float | None = now()
 
     def look_soon(self) -> None:
-        """A part has gone: what its engine was still making when it went will have come by then."""
+        """Sweep in a few seconds: a task has ended, and its engine may still be making a container."""
         self._due = min(self._due or now() + _SOON_SECONDS, now() + _SOON_SECONDS)
 
     def next_times(self) -> list[float]:
@@ -36,13 +36,13 @@ class ContainerSweep:
         self._due = now() + _LATER_SECONDS if orphans else None
         agent = os.getpid()
         if orphans and os.fork() == 0:
-            self._be_the_child(agent)
+            self._run_child(agent)
 
-    def _be_the_child(self, agent: int) -> None:
+    def _run_child(self, agent: int) -> None:
         try:
             die_with_parent(agent)
             self._in_child()
-            with contextlib.suppress(EnvironmentFailed):  # looked at again
+            with contextlib.suppress(EnvironmentFailed):  # tried again later
                 remove_marked(self._home, orphans_in(self._home))
         finally:
             os._exit(0)

@@ -7,19 +7,19 @@ from runyard.node.processes import ProcessId
 
 @dataclass
 class Upload:
-    """A folder or file of the attempt whose content goes to a datastore when the script has ended."""
+    """A folder or file of the task that is uploaded to a datastore when the script has ended."""
 
     path: str
     prefix: str
-    """Where on the datastore."""
+    """Path on the datastore."""
     overwrite: bool
     seen: Marks | None = None
-    """Of files that were brought: only what is other, or new, goes back. None when all is the script's own."""
+    """Signatures of downloaded files: only changed and new files are uploaded. None: all files are the script's own."""
 
 
 @dataclass(frozen=True)
 class Bind:
-    """A folder or file of the machine that the run's container is to have."""
+    """A folder or file of the machine to mount into the run's container."""
 
     source: str
     target: str
@@ -28,28 +28,28 @@ class Bind:
 
 @dataclass
 class Brought:
-    """What an attempt has been given of its data, by the names of its items.
+    """The data of a task as it was staged, by names of items.
 
-    It lies in a file of the attempt: no credential is in it.
+    It is written to a file of the task: it must hold no credentials.
     """
 
     paths: dict[str, str] = field(default_factory=dict)
-    """What arguments and variables get."""
+    """Paths for arguments and variables."""
     notices: list[str] = field(default_factory=list)
-    """For the head of the run's log: what is other than when a dataset was made. The service warns of it, too."""
+    """Lines for the head of the run's log: files that changed since a dataset was made. The service warns of it too."""
     warnings: list[str] = field(default_factory=list)
     uploads: dict[str, Upload] = field(default_factory=dict)
     served: list[str] = field(default_factory=list)
-    """Those that the mount process serves."""
+    """Items that the mount process serves."""
     served_writable: list[str] = field(default_factory=list)
-    """Those of them that the script may write to."""
+    """Served items that the script may write to."""
     mount_process: ProcessId | None = None
     mount_report: str = ""
-    """Name of the file that it leaves in the attempt's folder; each process has its own."""
+    """Name of the report file that the mount process writes; each process has its own."""
     mount_points: list[str] = field(default_factory=list)
-    """Where it serves them."""
+    """Mount points of the mount process."""
     binds: list[Bind] = field(default_factory=list)
-    """What a container needs to see all this."""
+    """Mounts that a container needs for all this."""
 
     def to_json(self) -> Json:
         return asdict(self)

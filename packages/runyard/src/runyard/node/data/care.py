@@ -1,4 +1,4 @@
-"""The data of an attempt as its supervisor looks after it, from the first mount to the last upload."""
+"""Keeps the data of a task while its script runs, then uploads what the script has written."""
 
 import contextlib
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _STATE, _SCRIPT_END = "data.json", "script-end.json"
 
 
 class Supervision(Protocol):
-    """What the supervisor does for the one who looks after the data."""
+    """What `DataStager` needs of the supervisor."""
 
     @property
     def wait_until(self) -> WaitUntil: ...
@@ -34,108 +34,109 @@ class Supervision(Protocol):
 
 
 class DataCare:
-    """Holds the mounts' life, as the script does, and sees that all that was written arrives before the run ends.
+    """Keeps the mounts of a task while its script runs, and uploads all that was written before the run ends.
 
-    What matters lies in the attempt's folder, so the supervisor that follows a killed one goes on from there.
+    Its state is in the task's folder, so that the supervisor after a killed one can continue.
     """
 
-    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, supervision: Supervision) -> None:
-        self._folder, self._plan, self._supervision = folder, plan, supervision
-        self.mounts = MountProcess(folder, supervision.wait_until)
-        self._brought = Brought()
+    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, supervisor: Supervision) -> None:
+        self._folder, self._plan, self._supervisor = folder, plan, supervisor
+        self.mounts = MountProcess(folder, supervisor.wait_until)
+        self._staged = Brought()
 
-    def take(self, brought: Brought) -> None:
-        """From now on: this is what the script has been given."""
-        self._brought = brought
-        self.mounts.follow(brought.mount_process, brought.mount_report)
+    def take(self, staged: Brought) -> None:
+        """Keep the data that was staged for the script."""
+        self._staged = staged
+        self.mounts.follow(staged.mount_process, staged.mount_report)
         if self._plan.data:
-            self._folder.write(_STATE, brought.to_json())
+            self._folder.write(_STATE, staged.to_json())
 
     def are_mounts_alive(self) -> bool:
-        """Whether the script still has all mounts that it was given; for one that follows a killed supervisor."""
+        """Tell whether the mounts of the script are alive; for a supervisor after a killed one."""
         self.recall()
-        return self._brought.mount_process is None or self.mounts.is_alive()
+        return self._staged.mount_process is None or self.mounts.is_alive()
 
     def recall(self) -> None:
-        """Take over from a supervisor that was killed."""
+        """Read the state that a killed supervisor left."""
         state = self._folder.read(_STATE)
         if state is not None:
-            self._brought = Brought.from_json(state)
-            self.mounts.follow(self._brought.mount_process, self._brought.mount_report)
+            self._staged = Brought.from_json(state)
+            self.mounts.follow(self._staged.mount_process, self._staged.mount_report)
 
     def known_script_end(self) -> Ending | None:
-        """How the script ended, where a supervisor that was killed knew it."""
+        """Report of the script's end, if a killed supervisor wrote one."""
         ended = self._folder.read(_SCRIPT_END)
         return None if ended is None else Ending(**ended)
 
-    def finish(self, ending: Ending) -> Ending:
-        """Everything that the script has written is on its datastores, or the ending says what is not."""
+    def finish(self, exit_report: Ending) -> Ending:
+        """End the mounts and upload what the script has written. Failures are added to the report."""
         if not self._plan.data:
-            return ending
+            return exit_report
         self._folder.free_reserve()
-        with contextlib.suppress(OSError):  # only needed when this supervisor is killed
-            self._folder.write(_SCRIPT_END, vars(ending))
-        ending.warnings += self._brought.warnings
-        self._end_mounts(ending)
-        if ending.outcome != "canceled":
-            return self._upload(ending)
-        if self._brought.uploads:
-            names = ", ".join(self._brought.uploads)
-            ending.warnings.append(f"The run was canceled, so this was not uploaded: {names}.")
-        return ending
+        with contextlib.suppress(OSError):  # needed only if this supervisor is killed
+            self._folder.write(_SCRIPT_END, vars(exit_report))
+        exit_report.warnings += self._staged.warnings
+        self._end_mounts(exit_report)
+        if exit_report.outcome != "canceled":
+            return self._upload(exit_report)
+        if self._staged.uploads:
+            names = ", ".join(self._staged.uploads)
+            exit_report.warnings.append(f"The run was canceled, so this was not uploaded: {names}.")
+        return exit_report
 
     def clear(self) -> None:
-        """Nothing is mounted any more, whatever happened. Quiet when nothing was."""
+        """End the mount process and unmount everything. Does nothing without data."""
         if not self._plan.data:
             return
         self.mounts.end(lambda: True)
         kernel.sweep(self._folder.mounts)
-        # Its files are removed next, and a script may have mounted anything.
+        # The files are deleted next, and a script may have mounted anything below.
         for point in reversed(kernel.mounts_below(self._folder.scripts)):
             kernel.unmount(point)
 
-    def _end_mounts(self, ending: Ending) -> None:
-        process = self._brought.mount_process
+    def _end_mounts(self, exit_report: Ending) -> None:
+        process = self._staged.mount_process
         if process is None:
             return
         died_early = not self.mounts.is_alive()
-        self.mounts.end(self._supervision.is_canceled)
+        self.mounts.end(self._supervisor.is_canceled)
         report = self.mounts.report()
         if report is None:
-            self._mounts_died(ending, process.pid, died_early=died_early)
+            self._mounts_died(exit_report, process.pid, died_early=died_early)
         elif report["lost"]:
             lost = " ".join(report["lost"])
-            add_failure(ending, f"Not everything that the script wrote has reached its datastore. {lost}")
+            add_failure(exit_report, f"Not everything that the script wrote has reached its datastore. {lost}")
 
-    def _mounts_died(self, ending: Ending, pid: int, *, died_early: bool) -> None:
-        """Reads fail after that, so a script that ended well has read what it wanted; what it wrote may be lost."""
-        status = self._supervision.exit_status(pid)
+    def _mounts_died(self, exit_report: Ending, pid: int, *, died_early: bool) -> None:
+        """Report a mount process that died. Reads fail afterwards, so a script that succeeded has read what it needed;
+        what it wrote may be lost."""
+        status = self._supervisor.exit_status(pid)
         how = f" ({said_of(status)})" if status is not None else ""
         when = "while the script was running" if died_early else "before all was written"
-        said = f"The process that served the mounts of {', '.join(self._brought.served)} died {when}{how}."
-        if self._brought.served_writable:
-            written = ", ".join(self._brought.served_writable)
-            add_failure(ending, f"{said} What the script wrote to {written} may be lost.")
-        elif ending.outcome == "completed":
-            ending.warnings.append(said)
+        said = f"The process that served the mounts of {', '.join(self._staged.served)} died {when}{how}."
+        if self._staged.served_writable:
+            written = ", ".join(self._staged.served_writable)
+            add_failure(exit_report, f"{said} What the script wrote to {written} may be lost.")
+        elif exit_report.outcome == "completed":
+            exit_report.warnings.append(said)
         else:
-            add_failure(ending, said)
+            add_failure(exit_report, said)
 
-    def _upload(self, ending: Ending) -> Ending:
-        if not self._brought.uploads and not any(item.kind == "output" for item in self._plan.data):
-            return ending
-        folder, plan, brought = self._folder, self._plan, self._brought
-        ended_well = ending.outcome == "completed"
-        errand = self._supervision.run_errand(
-            lambda tell: finish_uploads(folder, plan, brought, tell, ended_well=ended_well),
-            lambda news: self._supervision.report_uploading(news["message"]),
+    def _upload(self, exit_report: Ending) -> Ending:
+        if not self._staged.uploads and not any(item.kind == "output" for item in self._plan.data):
+            return exit_report
+        folder, plan, staged = self._folder, self._plan, self._staged
+        ended_well = exit_report.outcome == "completed"
+        forked = self._supervisor.run_errand(
+            lambda tell: finish_uploads(folder, plan, staged, tell, ended_well=ended_well),
+            lambda news: self._supervisor.report_uploading(news["message"]),
         )
-        if errand.done is not None:
-            ending.warnings += errand.done["warnings"]
-            ending.outputs = errand.done["outputs"]
-        elif self._supervision.is_canceled():
+        if forked.done is not None:
+            exit_report.warnings += forked.done["warnings"]
+            exit_report.outputs = forked.done["outputs"]
+        elif self._supervisor.is_canceled():
             return canceled("Finalizing", "The run was canceled while its data was uploaded.")
         else:
-            reason = "its process was killed." if errand.error is None else errand.error["message"]
-            add_failure(ending, f"The data that the script wrote could not be uploaded. {reason}")
-        return ending
+            reason = "its process was killed." if forked.error is None else forked.error["message"]
+            add_failure(exit_report, f"The data that the script wrote could not be uploaded. {reason}")
+        return exit_report

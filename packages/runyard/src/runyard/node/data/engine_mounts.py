@@ -10,15 +10,17 @@ _OF_THE_KERNEL = (Path("/proc"), Path("/sys"), Path("/dev"))
 
 
 class EngineMounts(MountPoints):
-    """For a run in a container: nothing is bound here, where its engine would not see it, but noted for the engine to
-    bind. Paths are the same as they would be without a container."""
+    """Mount points of a run in a container: binds are noted for the engine, which would not see mounts of this process.
+
+    Paths are the same as they would be without a container.
+    """
 
     def __init__(self, folder: AttemptFolder, user: str = "") -> None:
-        """`user` is another user that the container runs as; "" for this one."""
+        """`user`: another user that the container runs as; "" for this one."""
         super().__init__(folder, are_private=True)
         self._user = user
         self.are_by_engine = True
-        # No container sees this one: it could put another link in the place of what the next shall have.
+        # Not mounted into any container: a script could replace the links that the next container gets.
         self.links = folder.scripts / "links"
 
     def why_not_served(self) -> str:
@@ -48,7 +50,7 @@ class EngineMounts(MountPoints):
         return ""
 
     def _seen_from_here(self, source: Path, target: Path) -> Bind:
-        """What will be at `source` in the container lies elsewhere on this machine."""
+        """Bind for `source`, a path in the container, which is another path on this machine."""
         for bind in self.binds:
             if source.is_relative_to(bind.target):
                 here = Path(bind.source) / source.relative_to(bind.target)

@@ -18,35 +18,35 @@ CACHE = "data-cache"
 
 @dataclass(frozen=True)
 class Fetch:
-    """Files to bring for an item, laid below `root` by their paths."""
+    """Files to download for an item, to their paths below `root`."""
 
     item: DataItem
     root: Path
     files: Sequence[SourceFile] | None = None
-    """None stands for what its datastore has at its path, laid by the whole paths there."""
+    """None: all files at the item's path of its datastore, with their whole paths."""
     may_be_empty: bool = False
 
 
-def fetch_all(fetches: Sequence[Fetch], data: DataForAttempt, place: Place) -> None:
-    """Have every file at its place, whole. Raises RunyardError naming the item whose file cannot be had."""
+def fetch_all(fetches: Sequence[Fetch], data: DataForAttempt, context: Place) -> None:
+    """Download all files. Raises RunyardError with the item that failed."""
     stores = OpenStores(data)
     found = [(fetch, _files(fetch, stores)) for fetch in fetches]
     sizes = [file.size for _, files in found for file in files]
     known = [size for size in sizes if size is not None]
     total = sum(known) if len(known) == len(sizes) else None
-    progress = TransferProgress("Fetching data", total, place.message, place.say)
-    folder = place.folder.home / CACHE
-    with closing(BlockCache(folder, cache_limit(folder), place.say)) as cache:
+    progress = TransferProgress("Fetching data", total, context.message, context.say)
+    folder = context.folder.home / CACHE
+    with closing(BlockCache(folder, cache_limit(folder), context.say)) as cache:
         for fetch, files in found:
             with naming(fetch.item):
                 fetch.root.mkdir(parents=True, exist_ok=True)
                 needed = {name: stores[name] for name in {file.store for file in files}}
                 download([(file, fetch.root / inside(file.path)) for file in files], needed, cache, progress)
-                place.say(f"{fetch.item.name}: {len(files)} files in {fetch.root}.")
+                context.say(f"{fetch.item.name}: {len(files)} files in {fetch.root}.")
 
 
 def files_at(item: DataItem, stores: "OpenStores") -> Iterator[SourceFile]:
-    """The file at the item's path of its datastore, or all below that folder, by their paths there."""
+    """The file at the item's path of its datastore, or all files below that folder."""
     path, store = item.path, stores[item.datastore]
     for found in [store.stat(path)] if stores.is_web(item.datastore) else store.list(path):
         if not path or found.path == path or found.path.startswith(f"{path}/"):
@@ -54,9 +54,9 @@ def files_at(item: DataItem, stores: "OpenStores") -> Iterator[SourceFile]:
 
 
 class OpenStores(Mapping[str, DataStore]):
-    """The stores of an attempt by their names, each opened when it is first asked for. For one thread.
+    """Datastores of an attempt by name, each opened on first use. Not thread-safe.
 
-    Not for a process that will fork another one which uses stores: some hold threads.
+    Do not fork afterwards if the child uses stores too: some have threads.
     """
 
     def __init__(self, data: DataForAttempt) -> None:
@@ -69,7 +69,7 @@ class OpenStores(Mapping[str, DataStore]):
         return self._opened[name]
 
     def is_web(self, name: str) -> bool:
-        """Such a store cannot list what it has."""
+        """Tell whether it is a store of web addresses, which cannot list files."""
         return self._data.stores[name].kind == "web"
 
     def __iter__(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Files of local folders put together as the data of a run: by links, clones or copies."""
+"""Puts files of local folders together in one folder, as links, clones or copies."""
 
 import fcntl
 import shutil
@@ -12,7 +12,7 @@ POINTED_AT_ABOVE_BYTES = 256 << 20
 
 
 def lay_links(files: Iterable[tuple[str, Path]], root: Path) -> None:
-    """A tree of links at `root`, made anew: each path below it leads to its file."""
+    """Recreate `root` as a tree of symbolic links to the files."""
     made = _emptied(root)
     for path, file in files:
         target = root / inside(path)
@@ -21,9 +21,9 @@ def lay_links(files: Iterable[tuple[str, Path]], root: Path) -> None:
 
 
 def lay_copies(files: Iterable[tuple[str, Path]], root: Path) -> None:
-    """The files at `root`, made anew and read-only, for where nothing can be mounted.
+    """Recreate `root` with read-only copies of the files, for where nothing can be mounted.
 
-    They are clones where the file system can, else copies; a very large one is pointed at where it lies.
+    They are clones (reflinks) where the file system has them, else copies; a very large file becomes a link.
     """
     made = _emptied(root)
     for path, file in files:
@@ -38,7 +38,7 @@ def lay_copies(files: Iterable[tuple[str, Path]], root: Path) -> None:
 
 
 def inside(path: str) -> PurePosixPath:
-    """A path of a dataset; InvalidArgument when it would leave the dataset's root."""
+    """Parse a path of a dataset. InvalidArgument when it leads out of the dataset's root."""
     parsed = PurePosixPath(path)
     if not parsed.parts or parsed.is_absolute() or ".." in parsed.parts or "\0" in path:
         raise InvalidArgument(f"The dataset holds {path!r}, which does not lie inside of it.")
@@ -46,7 +46,7 @@ def inside(path: str) -> PurePosixPath:
 
 
 def _emptied(root: Path) -> set[Path]:
-    """Nothing that an interrupted try has left is taken for whole."""
+    """Recreate `root` empty: an interrupted try may have left truncated files."""
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     return {root}
@@ -59,7 +59,7 @@ def _make_folder(folder: Path, made: set[Path]) -> None:
 
 
 def _cloned(source: Path, target: Path) -> bool:
-    """A copy that shares its blocks, where the file system can; else an empty file is left."""
+    """Clone a file, sharing its blocks. Returns False, with an empty target, where the file system cannot."""
     with source.open("rb") as original, target.open("xb") as copy:
         try:
             fcntl.ioctl(copy.fileno(), _FICLONE, original.fileno())

@@ -3,11 +3,11 @@ from pathlib import Path
 
 Mark = list[int]
 Marks = dict[str, Mark]
-"""By the paths of files below some root."""
+"""By path relative to some root."""
 
 
 def mark_of(file: Path) -> Mark:
-    """What tells whether a file changed, even where its owner set its times back."""
+    """Size and times of a file, to tell whether it changed; ctime, because a script may set mtime back."""
     found = file.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

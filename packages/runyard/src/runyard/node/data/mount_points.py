@@ -9,42 +9,42 @@ from runyard.run_folders import mounts_root, scripts_root
 
 
 class MountPoints:
-    """Where an attempt's data is mounted: `mounts/ATTEMPT/NAME` of the home.
+    """Mount points of a task's data: `mounts/TASK/NAME` of the home.
 
-    Never below the attempt's own folder, which is removed file by file: a mount in there would cost its owner the data.
+    Never below the task's own folder, which is deleted recursively: that would delete the data of a mount in it.
     """
 
     def __init__(self, folder: AttemptFolder, *, are_private: bool) -> None:
-        """`are_private`: this process has mounts of its own, which no other process sees and which end with it."""
+        """`are_private`: this process has its own mount namespace, which ends with it."""
         self.root, self.are_private = folder.mounts, are_private
         self.binds: list[Bind] = []
-        """What a container would need to see what has been bound: nothing, where it is bound here."""
+        """Mounts that a container needs; none without a container."""
         self.are_by_engine = False
         self.links = folder.data
-        """Where trees of links are laid that are bound elsewhere."""
+        """Folder for trees of links, which are bound elsewhere."""
         self._home = folder.home
 
     def of(self, name: str) -> Path:
         return self.root / name
 
     def bind(self, source: Path, name: str) -> Path:
-        """Show a folder there, read-only even to root. Only where mounts are private."""
+        """Bind-mount a folder read-only, also for root. Only where mounts are private."""
         target = self.of(name)
         kernel.bind(source, target, read_only=True)
         return target
 
     def show(self, path: Path) -> None:
-        """Have the run see a folder of this machine where it lies, and write to it: here it does already."""
+        """Let the run read and write a folder of this machine. Without a container it can already."""
 
     def why_not_served(self) -> str:
-        """One sentence on why the run would not see what a process of this machine serves; "" where it does."""
+        """Why the run would not see mounts that a process of this machine serves, in a sentence; "" where it does."""
         return ""
 
     def bind_elsewhere(self, source: Path, wanted: Path) -> str:
-        """Show a folder of the attempt at a path of the user's choice as well; returns why that cannot be, else "".
+        """Bind-mount a folder of the task also at a path that the user chose. Returns why that failed, else "".
 
-        Nothing of the machine is hidden by it, and no other process sees it. A folder that had to be made stays,
-        empty: it may be the mount point of another run.
+        It hides nothing of the machine, and no other process sees it. A folder that had to be created stays, empty: it
+        may be the mount point of another run.
         """
         if not self.are_private:
             return "this machine does not let runs have mounts of their own"
@@ -64,8 +64,7 @@ class MountPoints:
 
 
 def sweep_left(home: Path) -> list[Path]:
-    """What attempts that are no more have left mounted is taken away; those that are still here look after their own.
-    Returns what would not go."""
+    """Unmount what tasks that have ended left mounted. Returns mount points that could not be unmounted."""
     try:
         names = os.listdir(root := mounts_root(home))
     except OSError:

@@ -14,19 +14,19 @@ _KINDS = {"dataset": "Data input", "reference": "Data reference", "output": "Out
 
 @dataclass(frozen=True)
 class Place:
-    """Where data is brought to, and who hears of it."""
+    """Where data is staged to, and where progress is reported."""
 
     folder: AttemptFolder
     mounts: MountPoints
     life: int
-    """Descriptor whose other end the supervisor holds: what is served ends with it."""
+    """Read end of the lifeline: the mount process ends when all write ends are closed."""
     say: Callable[[str], None]
-    """A line of the node's log."""
+    """Writes a line to the node's log."""
     message: Callable[[str], None]
-    """What is waited for, in words for the run's page."""
+    """Sets the message of the run."""
 
     def of(self, item: DataItem) -> Path:
-        """Where the item's own files lie: in the working folder where path_on_compute says so."""
+        """Folder of the item's files: in the working folder if path_on_compute is relative."""
         if item.path_on_compute and not item.path_on_compute.startswith("/"):
             return self.folder.work / item.path_on_compute
         return self.folder.data / item.name
@@ -38,7 +38,7 @@ def named(item: DataItem) -> str:
 
 @contextmanager
 def naming(item: DataItem) -> Iterator[None]:
-    """Whatever goes wrong in the block becomes an error that names the item."""
+    """Turn errors in the block into errors that name the item."""
     try:
         yield
     except RunyardError as error:

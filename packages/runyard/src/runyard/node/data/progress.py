@@ -8,15 +8,15 @@ _GIGABYTE, _MEGABYTE = 10**9, 10**6
 
 
 class TransferProgress:
-    """Counts bytes and tells of them now and then: the run's message once a second, a line of the log once in ten.
+    """Counts transferred bytes. Sets the run's message every second, and writes a log line every ten seconds.
 
-    Called from any thread. A transfer that is over sooner than that says nothing.
+    Thread-safe. A shorter transfer reports nothing.
     """
 
     def __init__(
         self, doing: str, total: int | None, message: Callable[[str], None], say: Callable[[str], None]
     ) -> None:
-        """`doing` begins the sentence ("Fetching data"); `total` is None where nobody knows."""
+        """`doing` begins the sentence ("Fetching data"); `total` is None if it is not known."""
         self._doing, self._total, self._message, self._say = doing, total, message, say
         self._done, self._lock = 0, threading.Lock()
         self._message_at, self._line_at = now() + _MESSAGE_SECONDS, now() + _LINE_SECONDS
@@ -34,13 +34,13 @@ class TransferProgress:
 
     def _amount(self) -> str:
         if self._total is None:
-            return f"{_shown(self._done, self._done)} so far"
+            return f"{_format_bytes(self._done, self._done)} so far"
         done = min(self._done, self._total)
-        return f"{_shown(done, self._total).partition(' ')[0]} of {_shown(self._total, self._total)}"
+        return f"{_format_bytes(done, self._total).partition(' ')[0]} of {_format_bytes(self._total, self._total)}"
 
 
-def _shown(count: int, beside: int) -> str:
-    """In the unit that fits the other number."""
+def _format_bytes(count: int, beside: int) -> str:
+    """Format bytes in the unit that fits `beside`."""
     if beside >= _GIGABYTE:
         return f"{count / _GIGABYTE:.1f} GB"
     return f"{count / _MEGABYTE:.1f} MB"

@@ -1,4 +1,4 @@
-"""What a script has written goes to its datastores, and the service hears of finished outputs."""
+"""Uploads what a script has written to its datastores, and reports finished outputs to the service."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -24,17 +24,17 @@ from runyard.transfers import upload
 _NAMED_IN_WARNING = 5
 
 
-def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, brought: Brought, tell: Tell, *, ended_well: bool) -> Json:
-    """Upload what the script has left to be uploaded, and tell the service which outputs are whole. Gives warnings,
-    and how many files each output of a run on several nodes has: those are whole once every node has ended.
+def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, staged: Brought, notify: Tell, *, ended_well: bool) -> Json:
+    """Upload what the script has written, and report complete outputs to the service. Safe to repeat.
 
-    Safe to repeat. Raises RunyardError naming the item that could not be stored.
+    Returns warnings, and for a run on several nodes the number of files by output: those outputs are complete when
+    every node has ended. Raises RunyardError with the item that failed.
     """
     client = connect(folder.home, plan.token, silence_seconds=ANSWER_SECONDS)
     data = ask_for_data(client, folder.home, plan.attempt_id, stores_only=True, shares_files=plan.shares_files)
     with folder.node_log.open("a", encoding="utf-8", buffering=1) as log:
         fence = folder.scripts if plan.environment.image is not None else None
-        warnings = _upload_all(plan, brought, OpenStores(data), partial(print, file=log), tell, fence)
+        warnings = _upload_all(plan, staged, OpenStores(data), partial(print, file=log), notify, fence)
     sizes = _sizes_of_outputs(plan.data, OpenStores(data))
     if len(plan.nodes) > 1:
         return {"warnings": warnings, "outputs": {item.name: len(found) for item, found in sizes}}
@@ -47,27 +47,27 @@ def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, brought: Brought, te
 
 def _upload_all(
     plan: LaunchPlan,
-    brought: Brought,
+    staged: Brought,
     stores: OpenStores,
     say: Callable[[str], None],
-    tell: Tell,
+    notify: Tell,
     fence: Path | None,
 ) -> list[str]:
-    """`fence` is all that the script could see of this machine, where that was not the whole: links of it that lead
-    elsewhere lead to nothing."""
-    wishes = [(item, brought.uploads[item.name]) for item in plan.data if item.name in brought.uploads]
-    found = [(item, wish, _fenced(_files(wish, item.globs), fence)) for item, wish in wishes]
+    """Upload all items. `fence`: the folder that the script could see, if it ran in a container; links out of it are
+    skipped."""
+    pending = [(item, staged.uploads[item.name]) for item in plan.data if item.name in staged.uploads]
+    found = [(item, wanted, _within_fence(_files(wanted, item.globs), fence)) for item, wanted in pending]
     total = sum(file.stat().st_size for _, _, files in found for file, _ in files)
-    progress = TransferProgress("Uploading data", total, lambda text: tell({"message": text}), say)
+    progress = TransferProgress("Uploading data", total, lambda text: notify({"message": text}), say)
     warnings: list[str] = []
-    for item, wish, files in found:
-        if not files and wish.seen is None and item.kind == "reference":
-            # On several nodes it is often the first alone that writes.
-            nothing = f"{named(item)}: nothing was written at {wish.path}, so nothing was uploaded."
+    for item, wanted, files in found:
+        if not files and wanted.seen is None and item.kind == "reference":
+            # On several nodes often only the first one writes.
+            nothing = f"{named(item)}: nothing was written at {wanted.path}, so nothing was uploaded."
             warnings += [nothing] if len(plan.nodes) == 1 else []
             continue
         with naming(item):
-            warnings += _upload(item, wish, files, stores[item.datastore], progress)
+            warnings += _upload(item, wanted, files, stores[item.datastore], progress)
             say(f"{item.name}: {len(files)} files to datastore {item.datastore!r}.")
     return warnings
 
@@ -82,21 +82,21 @@ def _sizes_of_outputs(items: Sequence[DataItem], stores: OpenStores) -> list[tup
 
 
 def _upload(
-    item: DataItem, wish: Upload, files: Sequence[tuple[Path, str]], store: DataStore, progress: TransferProgress
+    item: DataItem, wanted: Upload, files: Sequence[tuple[Path, str]], store: DataStore, progress: TransferProgress
 ) -> list[str]:
-    there = set() if wish.overwrite else {found.path for found in store.list(wish.prefix)}
+    there = set() if wanted.overwrite else {found.path for found in store.list(wanted.prefix)}
     taken = [target for _, target in files if target in there]
-    unnameable = [target for _, target in files if not _is_text(target)]
-    left = {*taken, *unnameable}
-    upload([pair for pair in files if pair[1] not in left], store, overwrite=wish.overwrite, progress=progress)
+    non_utf8 = [target for _, target in files if not _is_text(target)]
+    left = {*taken, *non_utf8}
+    upload([pair for pair in files if pair[1] not in left], store, overwrite=wanted.overwrite, progress=progress)
     warnings = []
     if taken:
         warnings.append(
             f"{named(item)}: datastore {item.datastore!r} has these already, which are left as they were since "
-            f"overwrite is not set: {_shown(taken)}."
+            f"overwrite is not set: {_list_names(taken)}."
         )
-    if unnameable:
-        warnings.append(f"{named(item)}: not uploaded, since their names are not UTF-8: {_shown(unnameable)}.")
+    if non_utf8:
+        warnings.append(f"{named(item)}: not uploaded, since their names are not UTF-8: {_list_names(non_utf8)}.")
     return warnings
 
 
@@ -104,27 +104,27 @@ def _is_text(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
-def _shown(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED_IN_WARNING} more" if len(names) > _NAMED_IN_WARNING else ""
     return ", ".join(ascii(name) if not _is_text(name) else name for name in names[:_NAMED_IN_WARNING]) + more
 
 
-def _files(wish: Upload, globs: Sequence[str]) -> list[tuple[Path, str]]:
-    """Each file that the script has left there, with its path on the datastore."""
-    root = Path(wish.path)
+def _files(wanted: Upload, globs: Sequence[str]) -> list[tuple[Path, str]]:
+    """Files to upload, each with its path on the datastore."""
+    root = Path(wanted.path)
     if root.is_file():
-        is_its_name = Path(wish.prefix).suffix == root.suffix != ""
-        return [(root, wish.prefix if is_its_name else _joined(wish.prefix, root.name))]
+        is_its_name = Path(wanted.prefix).suffix == root.suffix != ""
+        return [(root, wanted.prefix if is_its_name else _joined(wanted.prefix, root.name))]
     found = _below(root) if not globs else {file for glob in globs for at in root.glob(glob) for file in _below(at)}
     files = []
     for file in sorted(found):
         path = file.relative_to(root).as_posix()
-        if wish.seen is None or wish.seen.get(path) != mark_of(file):
-            files.append((file, _joined(wish.prefix, path)))
+        if wanted.seen is None or wanted.seen.get(path) != mark_of(file):
+            files.append((file, _joined(wanted.prefix, path)))
     return files
 
 
-def _fenced(files: list[tuple[Path, str]], fence: Path | None) -> list[tuple[Path, str]]:
+def _within_fence(files: list[tuple[Path, str]], fence: Path | None) -> list[tuple[Path, str]]:
     return [pair for pair in files if fence is None or is_file_beneath(pair[0], fence)]
 
 

@@ -1,4 +1,4 @@
-"""What the words of an MPI plan stand for on its first node, and where Open MPI is found on any."""
+"""Open MPI on a node: its programs, the files and variables that it needs, and the command of its daemon."""
 
 import os
 import resource
@@ -13,11 +13,11 @@ from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
 
 PROGRAMS = Path(__file__).parent
-"""Where the programs lie that a launcher has us run."""
+"""Folder of our programs that a launcher runs."""
 _SCRATCH = "OMPI_MCA_orte_tmpdir_base"
 FILES_OF_LAUNCHERS = 4096
-"""How many files a launcher or daemon may have open: of everything that it starts it first closes, one by one, all that
-it might have open. Ranks get their own limit back."""
+"""Limit of open files for a launcher or daemon: in each process that it starts it closes every possible descriptor, one
+by one. Ranks get their own limit back."""
 _INSTALL = (
     "Install Open MPI there: apt-get install openmpi-bin (Debian, Ubuntu), dnf install openmpi (Fedora, RHEL), "
     "or add the conda package openmpi to the run's environment."
@@ -34,10 +34,10 @@ def mpi_words(
     *,
     in_image: bool = False,
 ) -> dict[str, str]:
-    """The values of {mpirun}, {host_file}, {rsh_agent} and {rank_starter}, whose files lie in the part's folder.
+    """Values of {mpirun}, {host_file}, {rsh_agent} and {rank_starter}; writes their files to the task's folder.
 
-    mpirun must be started in the part's working folder. EngineError says what to install where it is not there; what
-    an image has is found out when it is started there.
+    mpirun must be started in the task's working folder. Raises EngineError with what to install where it is missing;
+    in an image that is found out only when it starts.
     """
     host_file = folder.scripts / "hosts"
     host_file.write_text(host_lines(plan), encoding="utf-8")
@@ -51,34 +51,34 @@ def mpi_words(
 
 
 def rank_variables(python: str) -> dict[str, str]:
-    """By which the launcher's command, the same for all nodes, finds this node's interpreter and our files."""
+    """Variables by which the launcher's command, the same on all nodes, finds this node's interpreter and our files."""
     return {"RUNYARD_RANK_PYTHON": python, "RUNYARD_RANK_STARTER": str(PROGRAMS / "rank_starter.py")}
 
 
 def scratch_variables(folder: AttemptFolder) -> dict[str, str]:
-    """Open MPI keeps its own files in the part's folder, which goes with the part however that ends."""
+    """Variables that have Open MPI keep its files in the task's folder, which is deleted with the task."""
     return {_SCRATCH: str(folder.scripts / "mpi")}
 
 
 def open_few_files() -> None:
-    """For a launcher or daemon of this machine, before it starts."""
+    """Lower the limit of open files, in a launcher or daemon before it starts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft > FILES_OF_LAUNCHERS:
         resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_OF_LAUNCHERS, hard))
 
 
 def files_of_ranks() -> int:
-    """How many files a rank may have open."""
+    """Limit of open files for a rank."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def host_lines(plan: LaunchPlan) -> str:
-    """One line a node that has ranks, as Open MPI and scripts read it."""
+    """Text of the host file: one line for each node that has ranks."""
     return "".join(f"{node.address} slots={len(node.ranks)}\n" for node in plan.nodes if node.ranks)
 
 
 def require_open_mpi(plan: LaunchPlan, python: str, variables: Mapping[str, str]) -> None:
-    """EngineError, with what to install, where this node of the plan cannot start ranks."""
+    """Raise EngineError, with what to install, where this node cannot start ranks."""
     if plan.here.ranks and len(plan.nodes) > 1:
         _required("orted", plan, python, variables)
     if plan.here.processes:
@@ -88,22 +88,22 @@ def require_open_mpi(plan: LaunchPlan, python: str, variables: Mapping[str, str]
 def daemon_words(
     plan: LaunchPlan, words: Sequence[str], python: str, variables: Mapping[str, str], *, in_image: bool = False
 ) -> list[str]:
-    """This node's own orted with the arguments that the launcher asks for, whatever it wants in front of them.
+    """Command of this node's orted with the launcher's arguments, without what stands before orted.
 
-    `words` are what it would have ssh hand to a shell. OSError when they start no orted."""
-    words = _as_a_shell_reads(words)
+    `words` are what mpirun would give to ssh. Raises OSError when they start no orted."""
+    words = _split_like_shell(words)
     names = [os.path.basename(word) for word in words]
     if "orted" not in names:
         raise OSError(f"the launcher asks for {words[:1]}, not for orted")
     arguments = list(words[names.index("orted") + 1 :])
     for setting, value in (("plm_rsh_agent", "/proc/self/exe"), ("orte_tmpdir_base", variables.get(_SCRATCH))):
-        # Node 0's own, which a daemon looks at without need: of these it must find this node's, or anything.
+        # Values of node 0, which a daemon checks without need: replaced by ones that exist on this node.
         if value and setting in arguments[:-1]:
             arguments[arguments.index(setting) + 1] = value
     return ["orted" if in_image else _required("orted", plan, python, variables), *arguments]
 
 
-def _as_a_shell_reads(words: Sequence[str]) -> list[str]:
+def _split_like_shell(words: Sequence[str]) -> list[str]:
     try:
         return shlex.split(" ".join(words))
     except ValueError as e:
@@ -111,7 +111,7 @@ def _as_a_shell_reads(words: Sequence[str]) -> list[str]:
 
 
 def find_open_mpi(program: str, python: str, variables: Mapping[str, str]) -> str | None:
-    """The environment's own comes first, then what is on PATH."""
+    """Find a program of Open MPI: in the environment first, then on PATH."""
     beside = shutil.which(program, path=str(Path(python).parent))
     return beside or shutil.which(program, path=variables.get("PATH") or os.defpath)
 
@@ -128,12 +128,12 @@ def _required(program: str, plan: LaunchPlan, python: str, variables: Mapping[st
 
 
 def _write_doors(plan: LaunchPlan, folder: AttemptFolder, roster: Sequence[Json]) -> None:
-    doors = {node.address: facts.get("door") for node, facts in zip(plan.nodes, roster, strict=False)}
-    folder.write_for_script("doors.json", {"secret": plan.secret, "doors": doors})
+    servers = {node.address: facts.get("door") for node, facts in zip(plan.nodes, roster, strict=False)}
+    folder.write_for_script("doors.json", {"secret": plan.secret, "doors": servers})
 
 
 def _write_rsh(folder: AttemptFolder, interpreter: str) -> str:
-    """Open MPI takes the agent apart at blanks, which the folder's path may hold; so it goes by the working folder."""
+    """Write the rsh agent. Open MPI splits its path at blanks, so the path is relative to the working folder."""
     words = [interpreter, "-I", "-S", "-E", str(PROGRAMS / "rsh_agent.py"), str(folder.scripts / "doors.json")]
     program = folder.scripts / "runyard-rsh"
     program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")

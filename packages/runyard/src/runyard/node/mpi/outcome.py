@@ -1,4 +1,4 @@
-"""What mpirun of Open MPI 4 prints when a job fails, and whom that names."""
+"""Parses what mpirun of Open MPI 4 prints when a job fails."""
 
 import re
 import signal
@@ -21,7 +21,7 @@ _NO_FILE = 127
 
 @dataclass(frozen=True)
 class Blame:
-    """Who ended the job. Without a rank it was a whole node, and `words` say what happened there."""
+    """The rank that ended the job. Without a rank it was a node, and `words` say what happened there."""
 
     rank: int | None = None
     node: int | None = None
@@ -33,24 +33,24 @@ class Blame:
     words: str = ""
 
 
-def blame(said: str, plan: LaunchPlan) -> Blame | None:
-    """Whom the launcher names in the end of its log; None where it names nobody."""
-    return next((found for reader in _READERS if (found := reader(said, plan)) is not None), None)
+def blame(output: str, plan: LaunchPlan) -> Blame | None:
+    """Find the failure in the tail of mpirun's log; None where it names no rank or node."""
+    return next((found for reader in _READERS if (found := reader(output, plan)) is not None), None)
 
 
-def _signal(said: str, plan: LaunchPlan) -> Blame | None:
-    found = _any_signal(said, plan)
+def _signal(output: str, plan: LaunchPlan) -> Blame | None:
+    found = _any_signal(output, plan)
     return None if found is None or found.signal == signal.SIGTERM else found
 
 
-def _any_signal(said: str, plan: LaunchPlan) -> Blame | None:
-    """SIGTERM may be mpirun's own, sent to the ranks when it lost something else."""
-    found = _BY_SIGNAL.search(said)
+def _any_signal(output: str, plan: LaunchPlan) -> Blame | None:
+    """A rank ended by a signal. SIGTERM may be mpirun's own, sent to the ranks after another failure."""
+    found = _BY_SIGNAL.search(output)
     return found and Blame(int(found[1]), _node_of(int(found[1]), plan), signal=int(found[3]))
 
 
-def _abort(said: str, plan: LaunchPlan) -> Blame | None:
-    found = _BY_ABORT.search(said)
+def _abort(output: str, plan: LaunchPlan) -> Blame | None:
+    found = _BY_ABORT.search(output)
     if found is None:
         return None
     code = int(found[3]) & 0xFF
@@ -59,37 +59,37 @@ def _abort(said: str, plan: LaunchPlan) -> Blame | None:
     return Blame(int(found[1]), _node_of(int(found[1]), plan), exit_code=code, aborted=True)
 
 
-def _exit_code(said: str, plan: LaunchPlan) -> Blame | None:
-    found = _BY_EXIT_CODE.search(said)
+def _exit_code(output: str, plan: LaunchPlan) -> Blame | None:
+    found = _BY_EXIT_CODE.search(output)
     return found and Blame(int(found[1]), _node_of(int(found[1]), plan), exit_code=int(found[2]))
 
 
-def _not_started(said: str, plan: LaunchPlan) -> Blame | None:
-    found = _NOT_STARTED.search(said)
+def _not_started(output: str, plan: LaunchPlan) -> Blame | None:
+    found = _NOT_STARTED.search(output)
     if found is None:
         return None
     words = f"{found[1]} cannot be run on node {_named(found[2], plan)}."
     return Blame(int(found[3]), _node_of(int(found[3]), plan), exit_code=_NO_FILE, words=words)
 
 
-def _no_daemon(said: str, plan: LaunchPlan) -> Blame | None:
-    found = _NO_DAEMON.search(said)
+def _no_daemon(output: str, plan: LaunchPlan) -> Blame | None:
+    found = _NO_DAEMON.search(output)
     if found is None:
         return None
     words = f"Node {_named(found[1], plan)} did not start its part of the run: {found[2]}"
     return Blame(node=_node_at(found[1], plan), words=words)
 
 
-def _lost_daemon(said: str, plan: LaunchPlan) -> Blame | None:
-    found = _LOST_DAEMON.search(said)
+def _lost_daemon(output: str, plan: LaunchPlan) -> Blame | None:
+    found = _LOST_DAEMON.search(output)
     if found is None:
         return None
     words = f"The connection to node {_named(found[1], plan)} was lost: its MPI daemon, orted, is gone."
     return Blame(node=_node_at(found[1], plan), words=words)
 
 
-def _lost_starter(said: str, plan: LaunchPlan) -> Blame | None:
-    if _NO_START not in said:
+def _lost_starter(output: str, plan: LaunchPlan) -> Blame | None:
+    if _NO_START not in output:
         return None
     return Blame(words="mpirun lost a process by which it starts the MPI daemon, orted, of a node.")
 

@@ -42,7 +42,7 @@ def main(words: "list[str]") -> int:
 
 
 def parsed(text: str) -> "dict[str, Any]":
-    """As json.loads, whose module takes longer to load than all of this: half of the time until the script starts."""
+    """Parse JSON without the module json: its import would take half of the time until the script starts."""
     try:
         from _json import make_scanner
     except ImportError:  # another Python than the usual
@@ -53,14 +53,14 @@ def parsed(text: str) -> "dict[str, Any]":
 
 
 class AsUsual:
-    """How numbers and objects of JSON are read."""
+    """Options of the JSON scanner: the usual ones."""
 
     strict, object_hook, object_pairs_hook = True, None, None
     parse_float, parse_int, parse_constant = float, int, float
 
 
 def allow_files(count: "int | None") -> None:
-    """As many as the node allows: those who start ranks have been given few."""
+    """Restore the limit of open files: launchers of ranks have a low one."""
     if count is not None:
         import resource
 
@@ -71,10 +71,10 @@ def allow_files(count: "int | None") -> None:
 
 
 def filled_in(words: "list[str]", node: "dict[str, Any]") -> "list[str]":
-    """The command for this node: its interpreter, data paths and variables. A shell expands its own text."""
+    """Command with this node's interpreter, data paths and variables filled in. A shell expands its own text."""
     is_python = words[0] == "{python}"
     words = [node["python"] if word == "{python}" else word for word in words]
-    # Longest first: one placeholder may be the beginning of another.
+    # Longest first: one placeholder may be a prefix of another.
     for text, path in sorted(dict(node.get("placeholders", ())).items(), key=lambda pair: -len(pair[0])):
         words = [word.replace(text, path) for word in words]
     return [words[0]] + [with_variables(word, dict(os.environ)) for word in words[1:]] if is_python else words

@@ -1,6 +1,6 @@
-"""What mpirun runs in place of ssh: `rsh_agent.py DOORS HOST COMMAND...` has the supervisor of HOST start a daemon.
+"""Runs in place of ssh for mpirun: `rsh_agent.py FILE HOST COMMAND...` has the supervisor of HOST start a daemon.
 
-DOORS is a JSON file {"secret", "doors": {host: "unix:PATH" or "tcp:ADDRESS:PORT"}}. The exit code is the daemon's.
+FILE is a JSON file {"secret", "doors": {host: "unix:PATH" or "tcp:ADDRESS:PORT"}}. The exit code is the daemon's.
 Runs alone on any Python from 3.6 on.
 """
 
@@ -33,12 +33,12 @@ class Refused(Exception):
 
 
 class Ended(Exception):
-    """The daemon was there, and has nobody any more who could hear how it ends."""
+    """The connection ended before the daemon: its exit code is lost."""
 
 
 def main(arguments: "list[str]") -> int:
-    doors_file, host, command = arguments[0], arguments[1], arguments[2:]
-    with open(doors_file, "rb") as file:
+    servers_file, host, command = arguments[0], arguments[1], arguments[2:]
+    with open(servers_file, "rb") as file:
         known = parsed(file.read())
     address = known["doors"].get(host.split("@")[-1])
     if address is None:
@@ -63,7 +63,7 @@ def ask(address: str, secret: str, words: "list[str]") -> int:
 
 
 def proof(secret: str, side: str, nonces: "list[str]", words: "list[str]") -> str:
-    """Shows that `side` knows the secret, which never travels, and means these words, in this conversation alone."""
+    """HMAC that proves that `side` knows the secret, over the words and the nonces of this connection."""
     text = "\0".join([side, *nonces, *words])
     return hmac_sha256(secret.encode(), text.encode("utf-8", "surrogateescape"))
 
@@ -78,14 +78,14 @@ def hmac_sha256(key: bytes, message: bytes) -> str:
 
 
 class AsUsual:
-    """How numbers and objects of JSON are read."""
+    """Options of the JSON scanner: the usual ones."""
 
     strict, object_hook, object_pairs_hook = True, None, None
     parse_float, parse_int, parse_constant = float, int, float
 
 
 def parsed(text: bytes) -> "dict[str, Any]":
-    """An object, which begins with the first byte."""
+    """Parse a JSON object. It begins at the first byte."""
     try:
         from _json import make_scanner
     except ImportError:
@@ -104,7 +104,7 @@ def line_of(nonce: str, words: "list[str]", shown: str) -> bytes:
 
 
 class Connection:
-    """Lines of JSON. The module `socket` takes longer to load than all of this."""
+    """A connection with JSON lines, by `_socket`: the import of `socket` takes longer than all of this."""
 
     def __init__(self, address: str) -> None:
         kind, _, place = address.partition(":")
@@ -112,7 +112,7 @@ class Connection:
         self._socket.settimeout(TIMEOUT_SECONDS)
         self._unread, self._parent = b"", os.getppid()
         if kind == "unix":
-            # A socket's address holds 107 bytes, and the folder may lie deeper than that.
+            # A socket's address holds 107 bytes, and the folder's path may be longer.
             folder = os.open(os.path.dirname(place), os.O_RDONLY)
             self._socket.connect(f"/proc/self/fd/{folder}/{os.path.basename(place)}")
             os.close(folder)
@@ -134,8 +134,8 @@ class Connection:
         return parsed(line)
 
     def _wait(self) -> None:
-        """Until there is something to read, or mpirun, which started this, has ended. For as long as that takes: a
-        supervisor that is gone hangs up, and one that somebody has stopped goes on later."""
+        """Wait until there is something to read. Raises Ended when mpirun, the parent, has ended. There is no timeout:
+        a dead supervisor's connection closes, and a stopped one (SIGSTOP) may go on."""
         while not select.select([self._socket], [], [], LOOK_AT_PARENT_SECONDS)[0]:
             if os.getppid() != self._parent:
                 raise Ended

@@ -1,5 +1,3 @@
-"""Ranks of one node speak through files in shared memory, which Open MPI leaves behind when it is killed."""
-
 import hashlib
 import shutil
 from pathlib import Path
@@ -10,7 +8,10 @@ _MEMORY = Path("/dev/shm")
 
 
 def hold_shared_memory(plan: LaunchPlan) -> dict[str, str]:
-    """Variables that have Open MPI keep those files in a folder of the attempt, made here. Safe to repeat."""
+    """Make a folder of the attempt in /dev/shm, and return the variables that have Open MPI use it. Safe to repeat.
+
+    Ranks of a node exchange data through files there, which Open MPI leaves behind when it is killed.
+    """
     if not _MEMORY.is_dir():
         return {}
     folder = _folder_of(plan)
@@ -19,11 +20,11 @@ def hold_shared_memory(plan: LaunchPlan) -> dict[str, str]:
 
 
 def clear_shared_memory(plan: LaunchPlan) -> None:
-    """For a part whose ranks have ended, however they did. Ranks of other parts keep what they have open."""
+    """Delete the folder, after the ranks of this task have ended. Ranks of other tasks keep their open files."""
     shutil.rmtree(_folder_of(plan), ignore_errors=True)
 
 
 def _folder_of(plan: LaunchPlan) -> Path:
-    """The same on every node: mpirun hands its own value to all ranks."""
+    """Folder of the attempt, the same on every node: mpirun passes its own value to all ranks."""
     name = hashlib.sha256(f"{plan.attempt_id}\0{plan.secret}\0{plan.token}".encode()).hexdigest()[:24]
     return _MEMORY / f"runyard-{name}"

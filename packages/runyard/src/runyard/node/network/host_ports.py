@@ -1,4 +1,7 @@
-"""Which ports of this machine's loopback a private network must still reach."""
+"""What of this machine's loopback a private network must still reach: ports, and name servers.
+
+Names are often looked up at a loopback address, which in a private network is another loopback.
+"""
 
 import contextlib
 import sys
@@ -12,14 +15,14 @@ _LISTENS = "0A"
 
 
 def ports_to_reach(variables: Mapping[str, str]) -> list[int]:
-    """Those that something listens on now, and those that `variables` name, whoever listens there later."""
+    """Loopback ports that have a listener now, and those that `variables` name, with or without one."""
     return sorted(_named(variables) | _listening())
 
 
 def _named(variables: Mapping[str, str]) -> set[int]:
     found = set()
     for name in _ADDRESSES:
-        with contextlib.suppress(ValueError):  # a port that is none
+        with contextlib.suppress(ValueError):  # not a port
             parts = urlsplit(variables.get(name, ""))
             port = parts.port or _USUAL_PORTS.get(parts.scheme)
             if port and _is_loopback(parts.hostname or ""):
@@ -32,7 +35,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listening() -> set[int]:
-    """On 127.0.0.1 or on every address: what a connection to 127.0.0.1 finds."""
+    """Ports with a listener on 127.0.0.1 or on all addresses."""
     found = set()
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
@@ -45,7 +48,7 @@ def _listening() -> set[int]:
 
 
 def _answers_at_loopback(address: bytes) -> bool:
-    """The kernel writes addresses as words of the machine's byte order."""
+    """Tell whether a listener accepts connections to 127.0.0.1. The kernel writes addresses in host byte order."""
     words = [address[at : at + 4] for at in range(0, len(address), 4)]
     last = words[-1] if sys.byteorder == "big" else words[-1][::-1]
     return last in (bytes(4), bytes((127, 0, 0, 1)))

@@ -1,19 +1,17 @@
-"""Names are often looked up at an address of the machine's loopback, which is another loopback in a private network."""
-
 import os
 from pathlib import Path
 
 from runyard.mounting import kernel
 
 RESOLVER_SETTINGS = Path("/etc/resolv.conf")
-# Where systemd-resolved, the usual server on such an address, writes those that it asks itself.
+# Where systemd-resolved, the usual server on a loopback address, writes its upstream servers.
 SERVERS_BEHIND = Path("/run/systemd/resolve/resolv.conf")
 _MS_BIND = 0x1000
 _FORWARDED = "127.0.0.1"
 
 
 def why_no_names() -> str:
-    """What keeps names from being looked up in a private network; "" when nothing does."""
+    """Why names cannot be looked up in a private network; "" when they can."""
     servers = _servers(RESOLVER_SETTINGS)
     if _are_reached(servers) or (SERVERS_BEHIND.exists() and _are_reached(_servers(SERVERS_BEHIND))):
         return ""
@@ -21,8 +19,8 @@ def why_no_names() -> str:
 
 
 def look_names_up_behind() -> None:
-    """For a process that is about to live in a private network: where names are looked up at a loopback address, it
-    and what it starts ask the servers behind that. OSError where that is not allowed."""
+    """Have this process and its children ask the upstream name servers, where /etc/resolv.conf names a loopback
+    address. For a process in a private network. OSError where that is not allowed."""
     if _are_reached(_servers(RESOLVER_SETTINGS)):
         return
     if not kernel.unshare_mounts():
@@ -31,7 +29,7 @@ def look_names_up_behind() -> None:
 
 
 def _are_reached(servers: list[str]) -> bool:
-    """Whether the first, which is asked first, is outside or among what is forwarded. Without any nobody asks."""
+    """Tell whether the first server is outside, or is forwarded. Without servers nothing is looked up."""
     return not servers or servers[0] == _FORWARDED or not (servers[0].startswith("127.") or servers[0] == "::1")
 
 

@@ -1,4 +1,4 @@
-"""The kernel's own calls for network namespaces: Python has them only from 3.12 on."""
+"""System calls for network namespaces; Python has them from 3.12 on."""
 
 import ctypes
 import os
@@ -14,9 +14,9 @@ class _CapabilityHeader(ctypes.Structure):
 
 
 def unshare_network() -> None:
-    """Give this process a network of its own, with nothing in it. OSError where that is not allowed.
+    """Move this process into a new, empty network namespace. OSError where that is not allowed.
 
-    Call it while the process has one thread. An ordinary user gets a user namespace in which he is himself.
+    The process must have one thread. An ordinary user gets a user namespace too, with the same user id.
     """
     user, group = os.geteuid(), os.getegid()
     _checked(_libc.unshare(_CLONE_NEWNET | (_CLONE_NEWUSER if user else 0)))
@@ -27,14 +27,14 @@ def unshare_network() -> None:
 
 
 def drop_capabilities() -> None:
-    """This process has no privilege from now on, so that whoever has few may look at it."""
+    """Drop all capabilities, so that a process without them may read this one in /proc."""
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
     none = (ctypes.c_uint32 * 6)()
     _checked(_libc.capset(ctypes.byref(header), ctypes.byref(none)))
 
 
 def open_network_of(pid: int) -> tuple[int, ...]:
-    """Descriptors for `enter`. OSError when the process is gone or is another user's."""
+    """Open the namespaces of a process, for `enter`. OSError when it is gone or another user's."""
     kinds = ("net",) if os.geteuid() == 0 else ("user", "net")
     found: list[int] = []
     try:
@@ -48,13 +48,13 @@ def open_network_of(pid: int) -> tuple[int, ...]:
 
 
 def enter(descriptors: tuple[int, ...]) -> None:
-    """Move this process, which has one thread, into those namespaces. OSError where that is not allowed."""
+    """Move this process into those namespaces; it must have one thread. OSError where that is not allowed."""
     for descriptor in descriptors:
         _checked(_libc.setns(descriptor, 0))
 
 
 def has_identity_of_its_own() -> bool:
-    """Whether this process, of an ordinary user, is alone in its user namespace: then it can join no other."""
+    """Tell whether this process of an ordinary user is in a user namespace of one user: then it can join no other."""
     if os.geteuid() == 0:
         return False
     return [line.split()[2] for line in Path("/proc/self/uid_map").read_text(encoding="utf-8").splitlines()] == ["1"]

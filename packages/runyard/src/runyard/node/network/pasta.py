@@ -1,4 +1,4 @@
-"""The program pasta (of the project passt), which carries a network namespace's connections to the outside."""
+"""Runs pasta (of the project passt), which connects a network namespace to the outside."""
 
 import os
 import select
@@ -21,33 +21,33 @@ def find_pasta() -> str | None:
 
 
 def start_pasta(program: str, holder: int, folder: Path, loopback_ports: Sequence[int]) -> int:
-    """Connect the network of process `holder`; returns the pid of pasta, which works and ends with this process.
+    """Connect the network of process `holder`. Returns the pid of pasta, which ends with this process.
 
-    Inside, connections to any address go out, and those to `loopback_ports` of 127.0.0.1 to this machine's.
-    Nothing outside can connect to what listens inside. EngineError, with what pasta said, when it does not work.
+    Connections from inside go to any address, and those to `loopback_ports` of 127.0.0.1 to this machine's loopback.
+    Nothing outside can connect to a server inside. Raises EngineError with pasta's output when it fails.
     """
     with tempfile.TemporaryDirectory(prefix="pasta-", dir=folder) as place:
-        ready, said = Path(place, "ready"), Path(place, "said")
+        ready, log = Path(place, "ready"), Path(place, "said")
         os.mkfifo(ready)
-        news = os.open(ready, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        ready_fd = os.open(ready, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            with said.open("wb") as output:
-                pid = _spawn(_words(program, holder, ready, loopback_ports), output.fileno())
-            if _says_it_is_ready(news, pid):
+            with log.open("wb") as output:
+                pid = _spawn(_command(program, holder, ready, loopback_ports), output.fileno())
+            if _wait_until_ready(ready_fd, pid):
                 return pid
             os.kill(pid, signal.SIGKILL)
-            raise EngineError(f"pasta could not connect a private network: {_last_words(said)}")
+            raise EngineError(f"pasta could not connect a private network: {_log_tail(log)}")
         finally:
-            os.close(news)
+            os.close(ready_fd)
 
 
-def _words(program: str, holder: int, ready: Path, loopback_ports: Sequence[int]) -> list[str]:
+def _command(program: str, holder: int, ready: Path, loopback_ports: Sequence[int]) -> list[str]:
     target = ["--netns", f"/proc/{holder}/ns/net", "--runas", "0:0"]
     if os.geteuid() != 0:
         target = ["--userns", f"/proc/{holder}/ns/user", "--netns", f"/proc/{holder}/ns/net"]
     inwards = ["--tcp-ports", "none", "--udp-ports", "none"]
     ports = ",".join(map(str, loopback_ports)) or "none"
-    # UDP: names alone. The gateway stays the gateway, where pasta would put this machine: it may serve names too.
+    # UDP: name lookups only. --no-map-gw: the gateway's address stays the gateway's, which may be the name server.
     outwards = ["--tcp-ns", ports, "--udp-ns", "53" if 53 in loopback_ports else "none", "--no-map-gw"]
     return [program, "--foreground", "--stderr", "--config-net", "--pid", str(ready), *inwards, *outwards, *target]
 
@@ -63,18 +63,18 @@ def _spawn(words: list[str], output: int) -> int:
         start_new_session=True,
         preexec_fn=lambda: die_with_parent(parent),
     )
-    process.returncode = 0  # Whoever started us reaps it; Popen must not.
+    process.returncode = 0  # The event loop reaps it; Popen must not.
     return process.pid
 
 
-def _says_it_is_ready(news: int, pid: int) -> bool:
-    """pasta writes its pid file when everything is set up."""
+def _wait_until_ready(ready_fd: int, pid: int) -> bool:
+    """Wait for pasta's pid file, which it writes when everything is set up."""
     life = os.pidfd_open(pid)
     try:
         ends_at = time.monotonic() + _READY_SECONDS
         while (left := ends_at - time.monotonic()) > 0:
-            changed, _, _ = select.select([news, life], [], [], left)
-            if news in changed and os.read(news, 64):
+            changed, _, _ = select.select([ready_fd, life], [], [], left)
+            if ready_fd in changed and os.read(ready_fd, 64):
                 return True
             if life in changed:
                 return False
@@ -83,6 +83,6 @@ def _says_it_is_ready(news: int, pid: int) -> bool:
         os.close(life)
 
 
-def _last_words(said: Path) -> str:
-    lines = [line for line in said.read_text(errors="replace").splitlines() if "syslog" not in line]
+def _log_tail(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if "syslog" not in line]
     return " ".join(lines[-3:]).strip() or "it said nothing."

@@ -18,25 +18,25 @@ _END_SECONDS = 5.0
 
 
 class PrivateNetwork:
-    """A network that only the processes of one attempt live in: servers there are seen by them alone.
+    """A network namespace for the processes of one attempt: only they can connect to servers in it.
 
-    Every address of 127.0.0.0/8 is theirs, but that 127.0.0.1 reaches what listened on this machine's 127.0.0.1 when
-    it was made, and the service and proxies at all times. Other addresses are reached as from outside. It is
-    there for as long as the process that made it, whatever ends that, or until `close`.
+    It has its own loopback, 127.0.0.0/8, but 127.0.0.1 also reaches the ports of this machine's 127.0.0.1 that had a
+    listener when it was made, and always the service and proxies. Other addresses are reached as usual. It exists
+    until `close`, or until the process that made it ends.
     """
 
     def __init__(self, pid: int, descriptors: tuple[int, ...], connect: Callable[[], int] | None = None) -> None:
-        """Who made it starts by `connect` the process that carries its connections; None for who joined."""
+        """`connect` starts the process that connects it to the outside; None for a process that joined it."""
         self.pid = pid
-        """The process by which other parts on this machine join it."""
+        """Process by which other tasks on this machine join it."""
         self._descriptors, self._connect = descriptors, connect
         self.connection: int | None = None
-        """The process that carries its connections, a child of who made it."""
+        """Pid of pasta, a child of the process that made the network."""
 
     @classmethod
     def make(cls, folder: Path, variables: Mapping[str, str]) -> "PrivateNetwork":
-        """`folder` is for files that are gone when this returns; `variables` are those of the processes, which name the
-        service and proxies. EngineError where it cannot be had."""
+        """Make a network. `folder`: for temporary files. `variables`: those of the run, which name the service and
+        proxies. Raises EngineError where it is not possible."""
         reason = why_no_private_network()
         program = find_pasta()
         if reason or program is None:
@@ -54,26 +54,26 @@ class PrivateNetwork:
 
     @classmethod
     def join(cls, pid: int) -> "PrivateNetwork":
-        """The network that another process of this user has made. EngineError when that is gone."""
+        """Join the network of another process of this user. EngineError when that is gone."""
         try:
             return cls(pid, namespaces.open_network_of(pid))
         except OSError as e:
             raise EngineError(f"The run's private network cannot be joined: {e.strerror}.") from e
 
     def enter(self) -> None:
-        """For a forked child, before it becomes a program: it and what it starts live in this network."""
+        """Move a forked child into the network, before it executes its program."""
         namespaces.enter(self._descriptors)
         look_names_up_behind()
 
     @property
     def pids(self) -> frozenset[int]:
-        """The processes that keep it, all children of who made it; none for who joined."""
+        """Processes that hold the network, children of the one that made it; none for one that joined."""
         if self._connect is None:
             return frozenset()
         return frozenset({self.pid} if self.connection is None else {self.pid, self.connection})
 
     def reconnect(self) -> int:
-        """Have a new process carry its connections. EngineError where there is none to be had."""
+        """Start pasta again. EngineError where that fails."""
         if self._connect is None:
             raise EngineError("Only who made a private network connects it.")
         self.connection = None
@@ -81,7 +81,7 @@ class PrivateNetwork:
         return self.connection
 
     def close(self) -> None:
-        """Leave it, and end what keeps it. Safe to call twice."""
+        """Close the descriptors, and end the processes that hold the network. Safe to call twice."""
         for pid in self.pids:
             _end(pid)
         for descriptor in self._descriptors:
@@ -90,7 +90,7 @@ class PrivateNetwork:
 
 
 def why_no_private_network(variables: Mapping[str, str] = os.environ) -> str:
-    """What keeps the runs of this process from a network of their own; "" when nothing does."""
+    """Why runs of this process cannot have a private network; "" when they can."""
     if variables.get("RUNYARD_NETWORK") == "host":
         return "RUNYARD_NETWORK=host says so."
     if find_pasta() is None:
@@ -104,55 +104,55 @@ def why_no_private_network(variables: Mapping[str, str] = os.environ) -> str:
 
 @functools.cache
 def _why_no_namespace() -> str:
-    """Tried once in a child: the answer is the kernel's and does not change."""
-    answer, tell = os.pipe2(os.O_CLOEXEC)
+    """Try it once in a child: the kernel's answer does not change."""
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
-        _try_namespace(tell)
-    os.close(tell)
-    with os.fdopen(answer, encoding="utf-8") as told:
-        reason = told.read()
+        _try_namespace(write_end)
+    os.close(write_end)
+    with os.fdopen(read_end, encoding="utf-8") as pipe:
+        reason = pipe.read()
     with contextlib.suppress(ChildProcessError):
         os.waitpid(child, 0)
     return reason
 
 
-def _try_namespace(tell: int) -> None:
+def _try_namespace(write_end: int) -> None:
     try:
         namespaces.unshare_network()
     except OSError as e:
-        os.write(tell, f"The kernel allows this user no network namespace ({e.strerror}).".encode())
+        os.write(write_end, f"The kernel allows this user no network namespace ({e.strerror}).".encode())
     finally:
         os._exit(0)
 
 
 def _fork_holder() -> int:
-    """A process that does nothing in a network of its own, and ends with this one."""
-    answer, tell = os.pipe2(os.O_CLOEXEC)
+    """Fork a process that sleeps in a new network namespace, and ends with this one."""
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _hold(tell, parent)
-    os.close(tell)
-    with os.fdopen(answer, encoding="utf-8") as told:
-        if told.read() != "ready":
+        _hold(write_end, parent)
+    os.close(write_end)
+    with os.fdopen(read_end, encoding="utf-8") as pipe:
+        if pipe.read() != "ready":
             raise EngineError("The kernel gave no network namespace, though it did before.")
     return pid
 
 
-def _hold(tell: int, parent: int) -> None:
+def _hold(write_end: int, parent: int) -> None:
     try:
         die_with_parent(parent)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # Nothing of the supervisor may live on in here: its lock, its connections.
-        os.closerange(0, tell)
-        os.closerange(tell + 1, os.sysconf("SC_OPEN_MAX"))
+        # Nothing of the supervisor may stay open in this process: its lock, its connections.
+        os.closerange(0, write_end)
+        os.closerange(write_end + 1, os.sysconf("SC_OPEN_MAX"))
         os.setsid()
         namespaces.unshare_network()
         namespaces.drop_capabilities()
-        os.write(tell, b"ready")
-        os.close(tell)
+        os.write(write_end, b"ready")
+        os.close(write_end)
         while True:
             signal.pause()
     finally:
@@ -171,5 +171,5 @@ def _end(pid: int) -> None:
         pass
     finally:
         os.close(life)
-    with contextlib.suppress(ChildProcessError):  # the event loop may have been quicker
+    with contextlib.suppress(ChildProcessError):  # the event loop may have reaped it
         os.waitpid(pid, os.WNOHANG)

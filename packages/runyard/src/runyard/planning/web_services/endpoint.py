@@ -1,4 +1,7 @@
-"""How the requests to an endpoint are shared by its versions."""
+"""Versions of an endpoint: how they share its requests, and how the asset store keeps them.
+
+Each version is an asset of its own. The body of the endpoint's asset lists the versions with their shares.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +27,7 @@ _OF_ENDPOINT = frozenset(
     }
 )
 SPLIT_PARAMETERS = ("traffic_percentile", "is_default", "is_control_version_type")
-"""Of a version: they say which requests it gets, and need no other workers."""
+"""Parameters of a version that change its share of the requests and need no new workers."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,14 @@ class Version:
     name: str
     service_id: str
     traffic_percentile: int = 0
-    """As it was given: the default version gets what is left over, too."""
+    """As given by the user; the default version also gets what is left over."""
     is_default: bool = False
     is_control: bool = False
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be so of one version; None leaves it as it is."""
+    """Change of one version; None leaves a field as it is."""
 
     traffic_percentile: int | None = None
     is_default: bool | None = None
@@ -47,12 +50,12 @@ class Wish:
 
 
 def wish_of(config: Mapping[str, Any]) -> Wish:
-    """Of checked parameters."""
+    """From checked parameters."""
     return Wish(*(config.get(name) for name in SPLIT_PARAMETERS))
 
 
 def parted_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What of a deploy_configuration is the endpoint's, and what is its first version's."""
+    """Split a deploy_configuration into the endpoint's part and its first version's part."""
     others = {*_OF_ENDPOINT, *SPLIT_PARAMETERS, "version_name"}
     return (
         {name: value for name, value in config.items() if name in _OF_ENDPOINT},
@@ -61,7 +64,7 @@ def parted_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def version_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a version that is made or changed. InvalidArgument for what only the endpoint as a whole can have."""
+    """Config of a version. Raises InvalidArgument for a parameter of the whole endpoint."""
     for name in config:
         if name in _OF_ENDPOINT:
             raise InvalidArgument(f"{name} is not a version's, but the endpoint's.", hint="Change it with update().")
@@ -77,8 +80,8 @@ def check_version_name(name: str) -> str:
     return name
 
 
-def with_version(versions: Sequence[Version], name: str, service_id: str, wish: Wish) -> tuple[Version, ...]:
-    """The first is the default and the control version, whatever it was to be. Raises AlreadyExists."""
+def with_version(versions: Sequence[Version], name: str, service_id: str, change: Wish) -> tuple[Version, ...]:
+    """Add a version; the first is always the default and the control version. Raises AlreadyExists, Conflict."""
     if any(one.name == name for one in versions):
         raise AlreadyExists(
             f"There is a version {name!r} already.", hint="Change it with update_version(), or choose another name."
@@ -88,34 +91,34 @@ def with_version(versions: Sequence[Version], name: str, service_id: str, wish: 
     is_first = not versions
     added = Version(name, service_id, is_default=is_first, is_control=is_first)
     if is_first:
-        wish = replace(wish, is_default=None, is_control=None)
-    return with_change([*versions, added], name, wish)
+        change = replace(change, is_default=None, is_control=None)
+    return with_change([*versions, added], name, change)
 
 
-def with_change(versions: Sequence[Version], name: str, wish: Wish) -> tuple[Version, ...]:
-    """Raises InvalidArgument where the percentiles come to more than 100, or nobody would be default."""
+def with_change(versions: Sequence[Version], name: str, change: Wish) -> tuple[Version, ...]:
+    """Raises InvalidArgument when the percentiles exceed 100, or there would be no default or control version."""
     found = find_version(versions, name)
-    for kind, is_now, is_wished in (
-        ("default", found.is_default, wish.is_default),
-        ("control", found.is_control, wish.is_control),
+    for kind, is_now, is_asked in (
+        ("default", found.is_default, change.is_default),
+        ("control", found.is_control, change.is_control),
     ):
-        if is_now and is_wished is False:
+        if is_now and is_asked is False:
             raise InvalidArgument(
                 f"{name!r} is the {kind} version, and there must be one.", hint=f"Make another the {kind} version."
             )
-    changed = tuple(_changed(one, one is found, wish) for one in versions)
+    changed = tuple(_changed(one, one is found, change) for one in versions)
     total = sum(one.traffic_percentile for one in changed)
     if total > WHOLE:
-        told = " + ".join(f"{one.name}: {one.traffic_percentile}" for one in changed)
+        parts = " + ".join(f"{one.name}: {one.traffic_percentile}" for one in changed)
         raise InvalidArgument(
-            f"traffic_percentile of all versions together must be at most {WHOLE}, and would be {total} ({told}).",
+            f"traffic_percentile of all versions together must be at most {WHOLE}, and would be {total} ({parts}).",
             hint="Lower that of another version first.",
         )
     return changed
 
 
 def without_version(versions: Sequence[Version], name: str) -> tuple[Version, ...]:
-    """What it got goes to the default version, which itself stays. Raises Conflict for that one."""
+    """Remove a version; its share goes to the default version. Raises Conflict for the default version."""
     found = find_version(versions, name)
     if found.is_default:
         raise Conflict(
@@ -147,17 +150,17 @@ def shares(versions: Sequence[Version]) -> tuple[VersionShare, ...]:
     )
 
 
-def _changed(version: Version, is_it: bool, wish: Wish) -> Version:
+def _changed(version: Version, is_it: bool, change: Wish) -> Version:
     if not is_it:
         return replace(
             version,
-            is_default=version.is_default and not wish.is_default,
-            is_control=version.is_control and not wish.is_control,
+            is_default=version.is_default and not change.is_default,
+            is_control=version.is_control and not change.is_control,
         )
-    share = version.traffic_percentile if wish.traffic_percentile is None else wish.traffic_percentile
+    share = version.traffic_percentile if change.traffic_percentile is None else change.traffic_percentile
     return replace(
         version,
         traffic_percentile=share,
-        is_default=version.is_default or bool(wish.is_default),
-        is_control=version.is_control or bool(wish.is_control),
+        is_default=version.is_default or bool(change.is_default),
+        is_control=version.is_control or bool(change.is_control),
     )

@@ -1,5 +1,3 @@
-"""The folder of Model.package: what runs a model anywhere, as texts. The files of code, models and SDK join them."""
-
 import json
 from collections.abc import Mapping
 
@@ -12,7 +10,7 @@ OF_THIS_MACHINE = frozenset({"CUDA_VISIBLE_DEVICES"})
 
 
 def package_texts(spec: ServiceSpec, python_minor: str, lock: str) -> Mapping[str, str]:
-    """By path. `lock` is the environment's, made for that Python."""
+    """Text files of a package by path; code, models and SDK are added to them. `lock` is for that Python."""
     return {
         "Dockerfile": _dockerfile(python_minor),
         "README.md": _readme(spec, python_minor),
@@ -25,7 +23,7 @@ def package_texts(spec: ServiceSpec, python_minor: str, lock: str) -> Mapping[st
 
 
 def _start(spec: ServiceSpec) -> dict[str, object]:
-    """As the gateway tells a worker, with paths from the package's folder on, and the variables of the process."""
+    """Payload of the START frame with paths relative to the package, and the variables of the process."""
     models = [
         {"name": model.name, "version": model.version, "path": f"{MODELS}/{model.name}/{model.version}"}
         for model in spec.models
@@ -44,7 +42,7 @@ def _start(spec: ServiceSpec) -> dict[str, object]:
 
 
 def _dockerfile(python_minor: str) -> str:
-    # The packages before the model: another model then takes the image's layers as they are.
+    # Install packages before copying the model: another model then reuses the image layers.
     return f"""FROM python:{python_minor}-slim
 WORKDIR {FOLDER_IN_IMAGE}
 COPY requirements.txt ./

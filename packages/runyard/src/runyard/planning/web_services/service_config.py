@@ -1,4 +1,4 @@
-"""What a deploy_configuration comes to: how many workers, which limits, who may ask."""
+"""Turns a deploy_configuration into workers, limits, authentication and variables."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from runyard.planning.web_services.service_parameters import MOST_REPLICAS, MOST
 GB = 1 << 30
 AKS_SCORING_MS, AKS_WAIT_MS, AKS_MOST_REPLICAS = 60_000, 500, 10
 SCORING_SECONDS = 300.0
-"""Of the types that have no scoring_timeout_ms, unless WORKER_TIMEOUT says otherwise."""
+"""For types without scoring_timeout_ms, unless WORKER_TIMEOUT is set."""
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -26,39 +26,41 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Machine:
-    """What the web services of this machine can have of it."""
+    """Resources of this machine that web services can use."""
 
     cores: int = 1
     gpus: tuple[str, ...] = ()
-    """As CUDA_VISIBLE_DEVICES takes them."""
+    """In the form of CUDA_VISIBLE_DEVICES."""
 
 
 @dataclass(frozen=True)
 class Serving:
+    """What a deploy_configuration means for the gateway and its workers."""
+
     scale: Scale
     limits: ServingLimits
     auth_enabled: bool
     token_auth_enabled: bool
     variables: Mapping[str, str] = field(default_factory=dict)
-    """For every worker; those of the user's environment count more."""
+    """For every worker; variables of the user's environment override them."""
     notes: tuple[str, ...] = ()
 
 
 def checked_config(type: ServiceType, given: Config) -> dict[str, Any]:
-    """The parameters that were given. InvalidArgument names one that cannot be, alone or beside another."""
+    """Check the given parameters. Raises InvalidArgument, which names a wrong or conflicting parameter."""
     config = checked_parameters(type, given)
     _check_scale(config)
     _check_admission(type, config)
     _check_tls(config)
-    _check_company(config)
-    for limit, wish in (("cpu_cores_limit", "cpu_cores"), ("memory_gb_limit", "memory_gb")):
-        if config.get(limit, math.inf) < config.get(wish, 0):
-            raise InvalidArgument(f"{limit} must be at least {wish} ({config[wish]:g}), got {config[limit]:g}.")
+    _check_pairs(config)
+    for limit, request in (("cpu_cores_limit", "cpu_cores"), ("memory_gb_limit", "memory_gb")):
+        if config.get(limit, math.inf) < config.get(request, 0):
+            raise InvalidArgument(f"{limit} must be at least {request} ({config[request]:g}), got {config[limit]:g}.")
     return config
 
 
 def changed_config(config: Config, changes: Config) -> dict[str, Any]:
-    """Merged; a null goes back to the default. What a change speaks of anew no longer stands in its way."""
+    """Merge changes; None restores the default. Old parameters that conflict with a change are dropped."""
     kept = dict(config)
     if changes.get("num_replicas") is not None:
         kept = {name: value for name, value in kept.items() if not name.startswith("autoscale_")}
@@ -119,7 +121,7 @@ def _check_admission(type: ServiceType, config: Config) -> None:
 
 
 def _check_tls(config: Config) -> None:
-    """The certificate and its key are compared where they are opened."""
+    """Whether the key fits the certificate is checked when the port is opened."""
     for name in ("ssl_cert_pem", "ssl_key_pem"):
         if config.get("ssl_enabled") and name not in config:
             raise InvalidArgument(
@@ -127,8 +129,8 @@ def _check_tls(config: Config) -> None:
             )
 
 
-def _check_company(config: Config) -> None:
-    """What the original refused alone, though nothing comes of it here."""
+def _check_pairs(config: Config) -> None:
+    """Azure ML refuses these parameters one without the other; they have no effect here."""
     for names in (("vnet_name", "subnet_name"), ("cmk_vault_base_url", "cmk_key_name", "cmk_key_version")):
         missing = [name for name in names if name not in config]
         if missing and len(missing) < len(names):
@@ -178,15 +180,15 @@ def _threads(config: Config) -> dict[str, str]:
 
 
 def _gpus(config: Config, machine: Machine, notes: list[str]) -> dict[str, str]:
-    """Hidden unless asked for: one framework would take the memory of all that it sees."""
-    wanted = config.get("gpu_cores", 0)
-    if wanted > len(machine.gpus):
-        notes.append(f"gpu_cores is {wanted}, but this machine has {len(machine.gpus)} GPUs.")
-    return {"CUDA_VISIBLE_DEVICES": ",".join(machine.gpus[:wanted])}
+    """Hide GPUs that are not asked for: some frameworks allocate memory on every visible GPU."""
+    count = config.get("gpu_cores", 0)
+    if count > len(machine.gpus):
+        notes.append(f"gpu_cores is {count}, but this machine has {len(machine.gpus)} GPUs.")
+    return {"CUDA_VISIBLE_DEVICES": ",".join(machine.gpus[:count])}
 
 
 def _from_variable(variables: Mapping[str, str], name: str, most: int) -> int:
-    """0 where it is not set."""
+    """0 when it is not set."""
     text = str(variables.get(name, "")).strip()
     if not text:
         return 0

@@ -1,4 +1,4 @@
-"""The parameters of deploy_configuration: who has which, what each may be, and what it does here."""
+"""Parameters of deploy_configuration: which service type has them, their values, and their effect here."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from runyard.errors import InvalidArgument
 from runyard.model.web_services import ServiceType
 
 Check = Callable[[str, Any], Any]
-"""From a parameter's name and value to the value as it is kept. Raises InvalidArgument."""
+"""From a parameter's name and value to the stored value. Raises InvalidArgument."""
 LONGEST_TEXT = 4096
 LONGEST_PEM = 256 * 1024
 LONGEST_KEY = 256
@@ -25,7 +25,7 @@ class Parameter:
     types: frozenset[ServiceType]
     check: Check
     effect: str = ""
-    """What it does here; "" where it is accepted and changes nothing."""
+    """What it does here; "" for one that is accepted and ignored."""
     is_secret: bool = False
 
 
@@ -63,7 +63,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _pem(name: str, value: Any) -> str:
-    """Never shown: it may be a private key."""
+    """The value is never in the error: it may be a private key."""
     if not isinstance(value, str) or not value.lstrip().startswith("-----BEGIN ") or len(value) > LONGEST_PEM:
         raise InvalidArgument(
             f"{name}_file holds no certificate or key in PEM form.", hint="It begins with '-----BEGIN '."
@@ -146,7 +146,7 @@ SECRETS = frozenset(name for name, one in PARAMETERS.items() if one.is_secret)
 
 
 def checked_parameters(type: ServiceType, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Each by itself; nulls stand for "not given". Raises InvalidArgument for a name that the type does not have."""
+    """Check each by itself; None means "not given". Raises InvalidArgument for a name that the type does not have."""
     checked = {}
     for name, value in given.items():
         parameter = PARAMETERS.get(name)

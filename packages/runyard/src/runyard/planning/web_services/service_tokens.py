@@ -1,4 +1,4 @@
-"""Tokens of web services: the service signs them, the gateway checks them, both with the web service's own secret."""
+"""Access tokens of web services: signed by the service, checked by the gateway, with the web service's own secret."""
 
 import hmac
 
@@ -9,7 +9,7 @@ def sign_token(secret: str, service_id: str, expiry: int) -> str:
 
 
 def is_token_good(token: str, secret: str, service_id: str, now: float) -> bool:
-    """Whether it was signed for that web service and has not expired. False for any text that is no token."""
+    """Whether it was signed for that web service and has not expired. False for any other text."""
     expiry, _, signature = token.partition(".")
     expected = _signature(secret, service_id, expiry).encode()
     is_signed = hmac.compare_digest(signature.encode("utf-8", "surrogatepass"), expected)

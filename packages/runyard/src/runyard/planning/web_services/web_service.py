@@ -1,4 +1,4 @@
-"""From what was deployed to what the gateway runs."""
+"""Turns a deployment into the ServiceSpec that the gateway runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Admission, Listening, Scorer, ServedModel, ServiceSpec, ServiceType
 from runyard.planning.origin import Origin
 from runyard.planning.serving_environment import no_code_environment, script_environment
-from runyard.planning.variables import variables_taken_over
+from runyard.planning.submitter_variables import variables_taken_over
 from runyard.planning.web_services.service_config import Machine, Serving, serving_of
 
 SCORE = "/score"
@@ -20,19 +20,19 @@ SCORE = "/score"
 
 @dataclass(frozen=True)
 class DeployedModel:
-    """A registered model with what is known of how it was made."""
+    """A registered model with its framework and the environment that made it."""
 
     served: ServedModel
     framework: str = ""
     framework_version: str = ""
     origin: Origin | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
-    """cpu, memory_in_gb and gpu of its resource_configuration, those that were given."""
+    """Given values of cpu, memory_in_gb and gpu of its resource_configuration."""
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """What a worker runs, and in which environment."""
+    """Scorer and environment of the workers."""
 
     scorer: Scorer
     environment: EnvironmentSpec
@@ -40,7 +40,7 @@ class Workplace:
 
 @dataclass(frozen=True)
 class Credentials:
-    """What of a web service is kept from everybody who may not ask it."""
+    """Secrets of a web service."""
 
     primary: str
     secondary: str
@@ -50,7 +50,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A web service as it was asked for, checked."""
+    """A checked deployment, with its models looked up."""
 
     type: ServiceType
     models: tuple[DeployedModel, ...]
@@ -60,19 +60,19 @@ class Deployment:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Those of the user's environment. InvalidArgument where no process could have them."""
+        """Variables of the user's environment. Raises InvalidArgument for names or values that no process can have."""
         environment = self.inference.environment if self.inference else None
         return dict(environment.variables) if environment else {}
 
     @property
     def build_variables(self) -> dict[str, str]:
-        """Those of whoever deploys it that building an environment takes: a fixed list."""
+        """Variables of the submitter that environment builds use: a fixed list of names."""
         return variables_taken_over(self.submitter)
 
 
 def workplace_of(deployment: Deployment, machine: Machine) -> Workplace:
-    """Raises InvalidArgument, in words for the user, for what cannot be served."""
-    gpu_present = bool(machine.gpus) and _asked_config(deployment).get("gpu_cores", 0) > 0
+    """Raises InvalidArgument with a message for the user when it cannot be served."""
+    gpu_present = bool(machine.gpus) and _config_with_resources(deployment).get("gpu_cores", 0) > 0
     if deployment.inference is None:
         return _without_code(deployment.models, gpu_present)
     frameworks = [(model.framework, model.framework_version, model.origin) for model in deployment.models]
@@ -88,7 +88,7 @@ def workplace_of(deployment: Deployment, machine: Machine) -> Workplace:
 def serving_of_deployment(deployment: Deployment, machine: Machine, request_bytes: int) -> Serving:
     return serving_of(
         deployment.type,
-        _asked_config(deployment),
+        _config_with_resources(deployment),
         machine=machine,
         own_variables=deployment.variables,
         request_bytes=request_bytes,
@@ -104,7 +104,7 @@ def service_spec(
     listening: Listening,
     machine: Machine,
 ) -> ServiceSpec:
-    """`identity` are id, workspace, name, revision and generation."""
+    """`identity` has id, workspace, name, revision and generation."""
     config, inference = deployment.config, deployment.inference
     serving = serving_of_deployment(deployment, machine, listening.request_bytes)
     has_own_certificate = bool(config.get("ssl_enabled"))
@@ -134,18 +134,18 @@ def service_spec(
 
 
 def needs_new_workers(old: ServiceSpec, new: ServiceSpec) -> bool:
-    """Whether workers of the one could not serve as the other: all else can be changed around them."""
-    return _of_workers(old) != _of_workers(new)
+    """Whether the change needs new workers; all other changes apply to running ones."""
+    return _worker_fields(old) != _worker_fields(new)
 
 
 def scoring_path(type: ServiceType, name: str, scorer: Scorer, models: Sequence[str]) -> str:
-    """`models` are their names."""
+    """Path of the scoring URL. `models` are names."""
     if scorer is Scorer.TENSORFLOW:
         return f"/v1/models/{quote(models[0], safe='')}:predict"
     return f"/api/v1/service/{name}{SCORE}" if type is ServiceType.AKS else SCORE
 
 
-def _of_workers(spec: ServiceSpec) -> tuple[object, ...]:
+def _worker_fields(spec: ServiceSpec) -> tuple[object, ...]:
     code = (spec.scorer, spec.models, spec.code, spec.entry_script, spec.framework_version)
     environment = replace(spec.environment, notes=())
     return (*code, environment, dict(spec.variables), spec.scale.requests_at_once)
@@ -164,11 +164,11 @@ def _without_code(models: Sequence[DeployedModel], gpu_present: bool) -> Workpla
     return Workplace(scorer, environment)
 
 
-def _asked_config(deployment: Deployment) -> dict[str, Any]:
-    """Without code the model's resource_configuration speaks where the deploy_configuration does not."""
+def _config_with_resources(deployment: Deployment) -> dict[str, Any]:
+    """Without code, the model's resource_configuration fills in what the deploy_configuration leaves out."""
     resources = deployment.models[0].resources if deployment.inference is None and deployment.models else {}
-    wishes = {"cpu_cores": resources.get("cpu"), "gpu_cores": resources.get("gpu")}
-    return {**{name: value for name, value in wishes.items() if value is not None}, **deployment.config}
+    requested = {"cpu_cores": resources.get("cpu"), "gpu_cores": resources.get("gpu")}
+    return {**{name: value for name, value in requested.items() if value is not None}, **deployment.config}
 
 
 def _admission(serving: Serving, credentials: Credentials) -> Admission:

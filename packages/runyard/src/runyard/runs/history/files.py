@@ -30,7 +30,7 @@ class ListedFile:
 
 
 class RunFiles:
-    """The files of runs: artifacts, which are blobs, and logs. An artifact hides a log of the same path."""
+    """Files of runs: artifacts, which are blobs, and logs. An artifact hides a log of the same path."""
 
     def __init__(
         self, files: FileStore, logs: LogStore, blobs: CallersBlobs, access: Access, *, attempts: Sequence[Path]
@@ -39,7 +39,7 @@ class RunFiles:
         self._callers, self._blobs = blobs, blobs.stored
 
     def list(self, who: Principal, run_id: RunId, prefix: str = "") -> Sequence[ListedFile]:
-        """Sorted by path."""
+        """Artifacts and logs whose path begins with `prefix`, sorted by path."""
         self._access.run(who, Action.SEE_DELIVERED, run_id)
         logs = {path: ListedFile(path, size, None) for path, size in self._logs.sizes(run_id).items()}
         entries = self._files.list(run_id, prefix)
@@ -53,14 +53,14 @@ class RunFiles:
         entry = self._files.find(run_id, path)
         if entry is not None:
             return _content_of(self._blobs, run_id, entry)
-        self._access.run(who, Action.SEE_DELIVERED, run_id)  # NotFound where there is none
+        self._access.run(who, Action.SEE_DELIVERED, run_id)  # raises NotFound for an unknown run
         size = self._logs.sizes(run_id).get(path)
         if size is None:
             raise NotFound(f"Run {run_id} has no file {path!r}.", hint="get_file_names() lists them.")
         return Content(size, pieces=lambda: self._log_pieces(run_id, path, size))
 
     def put(self, who: Principal, run_id: RunId, given: Sequence[FileEntry], *, fail_if_exists: bool = False) -> None:
-        """Add or replace. Raises BlobsMissing, or AlreadyExists naming a path that is taken."""
+        """Add or replace artifacts. Raises BlobsMissing, and AlreadyExists with `fail_if_exists`."""
         self._access.run(who, Action.DELIVER_RUN, run_id)
         entries = checked_entries(given)
         if fail_if_exists:
@@ -75,9 +75,11 @@ class RunFiles:
     def adopt(
         self, who: Principal, run_id: RunId, root: str, paths: Sequence[str], *, are_final: bool = False
     ) -> Sequence[FileEntry]:
-        """Take files of this machine in; returns those that were there. Where an attempt asks, only from the folders
-        that its script writes to. `are_final` is a node's promise that the run's processes are gone, so that nobody
-        can change the files any more."""
+        """Store files of this machine as artifacts; return those that existed.
+
+        An attempt may only name files in folders that its script writes to. `are_final` is a node's promise that the
+        processes of the run are gone, so the files cannot change any more.
+        """
         self._access.run(who, Action.DELIVER_RUN, run_id)
         folder = real_path(root, "root")
         within = None
@@ -100,7 +102,7 @@ class RunFiles:
         return entries
 
     def below(self, who: Principal, run_id: RunId, path: str) -> Sequence[FileEntry]:
-        """The file of that path, or all below that folder, logs turned into blobs as they are now."""
+        """The file of that path, or all files below that folder. Logs become blobs with their present content."""
         entries = []
         for listed in self.list(who, run_id, path):
             if listed.path == path or listed.path.startswith(path + "/"):
@@ -121,13 +123,13 @@ class RunFiles:
 
 
 class Blobs:
-    """Blobs as clients send and fetch them, before a snapshot, a run or a model names them."""
+    """Uploads and downloads of blobs by clients, before a snapshot, run or model names them."""
 
     def __init__(self, blobs: CallersBlobs, access: Access, *, attempts: Sequence[Path]) -> None:
         self._callers, self._blobs, self._access, self._attempts = blobs, blobs.stored, access, attempts
 
     def missing(self, who: Principal, names: Sequence[str]) -> list[str]:
-        """Those that the caller has to send before it names them."""
+        """Blobs that the caller has to upload before it can name them."""
         self._access.service(who, Action.WRITE_BLOB)
         return self._callers.missing(who, [check_sha256(name) for name in names])
 
@@ -144,7 +146,7 @@ class Blobs:
         return blob_content(self._blobs, check_sha256(sha256))
 
     def adopt(self, who: Principal, paths: Sequence[str]) -> list[tuple[str, int]]:
-        """Where a script asks, only from the folders that it writes to."""
+        """Store files of this machine as blobs. A script may only name files in folders that it writes to."""
         self._access.service(who, Action.ADOPT_BLOB)
         if who.attempt_id is None:
             found = [Path(os.path.realpath(named_file(path, "paths"))) for path in paths]
@@ -154,7 +156,7 @@ class Blobs:
 
 
 def blob_content(blobs: BlobStore, sha256: str, *, size: int | None = None) -> Content:
-    """Raises NotFound, or BlobDamaged for content that is not what was stored."""
+    """Content of a blob. Raises NotFound, and BlobDamaged if its hash or size is wrong."""
     path = blobs.verified_path(sha256, size=size)
     return Content(path.stat().st_size, path=path)
 

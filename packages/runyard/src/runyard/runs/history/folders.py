@@ -1,4 +1,4 @@
-"""Paths on this machine that come from outside: nothing leaves its root, not even through a symbolic link."""
+"""Checks of local paths that a caller names: no path leads out of its root, not even through a symbolic link."""
 
 import errno
 import os
@@ -11,13 +11,13 @@ from runyard.model.files import Within
 from runyard.model.names import check_relative_path
 from runyard.model.plan import part_name
 from runyard.model.runs import AttemptId
-from runyard.node.attempt import SCRIPT_FOLDERS, folder_name
+from runyard.run_folders import SCRIPT_FOLDERS, folder_name
 
 _MOST_NODES = 1024
 
 
 def inside(root: Path, relative: str, argument: str) -> Path:
-    """The path below `root`, whether or not it exists. Raises InvalidArgument if it leads elsewhere."""
+    """Path below `root`, which need not exist. Raises InvalidArgument if it leads out of `root`."""
     path = root / check_relative_path(relative, argument)
     if not _is_below(path, root):
         raise InvalidArgument(f"{argument} {relative!r} leads out of its folder through a link.")
@@ -25,15 +25,17 @@ def inside(root: Path, relative: str, argument: str) -> Path:
 
 
 def real_path(path: str, argument: str) -> Path:
-    """An absolute path of this machine, with the links in it followed."""
+    """Absolute path with symbolic links resolved. Raises InvalidArgument for a relative path."""
     if "\0" in path or not os.path.isabs(path):
         raise InvalidArgument(f"{argument} must be an absolute path, got {path!r}.")
     return Path(os.path.realpath(path))
 
 
 def script_folder(attempts: Sequence[Path], attempt_id: AttemptId, path: Path, argument: str) -> Path:
-    """Which of the folders that the script of the attempt writes to, on whichever of its nodes, holds the real path.
-    InvalidArgument for any other place: those of other attempts, and files of this one that its script does not own."""
+    """Folder, among those that the attempt's script writes to on any of its nodes, that holds the resolved path.
+
+    Raises InvalidArgument for any other path, such as one of another attempt or a private file of this one.
+    """
     roots = [Path(os.path.realpath(one)) for one in attempts]
     root = next((one for one in roots if path.is_relative_to(one)), roots[0])
     below = path.relative_to(root).parts if path.is_relative_to(root) else ()
@@ -48,14 +50,15 @@ def script_folder(attempts: Sequence[Path], attempt_id: AttemptId, path: Path, a
 def script_files(
     attempts: Sequence[Path], attempt_id: AttemptId, paths: Sequence[str], argument: str
 ) -> tuple[list[Path], Within]:
-    """Files that a script names by absolute paths, and what must hold of them once they are opened."""
+    """Files that a script names by absolute paths, and the check to repeat once they are open."""
     found = [real_path(path, argument) for path in paths]
     folders = {script_folder(attempts, attempt_id, path, argument) for path in found}
     return found, Within(tuple(folders), refuses_hard_links=True)
 
 
 def plain_files(root: Path, relatives: Iterable[str]) -> Iterator[tuple[str, Path, int]]:
-    """(path, where it lies, mode) of those that are plain files now. What vanished or links out is left out."""
+    """Yield (relative path, resolved path, mode) of each regular file. Missing files and links out of `root` are
+    left out."""
     for relative in relatives:
         normal = check_relative_path(relative, "path")
         path = Path(os.path.realpath(root / normal))
@@ -70,7 +73,7 @@ def plain_files(root: Path, relatives: Iterable[str]) -> Iterator[tuple[str, Pat
 
 
 def named_file(path: str, argument: str) -> Path:
-    """One absolute path that leads to a plain file, for somebody who may read any. Raises InvalidArgument, NotFound."""
+    """Check an absolute path to a regular file, for a caller who may read all. Raises InvalidArgument, NotFound."""
     if "\0" in path or not os.path.isabs(path):
         raise InvalidArgument(f"{argument} must be an absolute path, got {path!r}.")
     if not os.path.isfile(path):

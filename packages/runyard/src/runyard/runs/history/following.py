@@ -1,4 +1,4 @@
-"""What a follower of a run is told next. Knows nothing of sockets: the HTTP edge asks again after each wake."""
+"""Streams the status and logs of a run. Knows nothing of sockets: the HTTP layer calls `step` after each wake."""
 
 import codecs
 from collections.abc import Mapping, Sequence
@@ -31,21 +31,21 @@ class LogText:
     log: str
     offset: int
     next: int
-    """Where to go on: bytes that are no text make it differ from the length of `text`."""
+    """Offset to continue at. Bytes that are not UTF-8 make it differ from `offset` plus the length of `text`."""
     text: str
     rank: RankLog | None = None
-    """Whose log it is, for who follows ranks."""
+    """Rank that wrote the log; set by `RankLogFollower` only."""
 
 
 Told = StatusLine | LogText
 
 
 class Follows(Protocol):
-    """Call `step` after every change of the run. Once `ended` holds the record, all was told."""
+    """Call `step` after every change of the run. Once `ended` is set, everything was returned."""
 
     ended: RunRecord | None
     has_more: bool
-    """True when more can be told at once, without waiting for a change."""
+    """True if `step` can return more at once, without a change of the run."""
 
     def step(self) -> Sequence[Told]: ...
 
@@ -57,20 +57,20 @@ class Followers:
     def of_run(
         self, who: Principal, run_id: RunId, *, log: str | None = None, offset: int = 0, tail: int = 0
     ) -> "Follower":
-        """See `Follower`."""
+        """See `RunLogFollower`."""
         kind = self._kinds.of(self._access.run(who, Action.READ_RUN, run_id))
         return Follower(self._runs, self._logs, run_id, log=log, offset=offset, tail=tail, own=kind.log)
 
     def of_ranks(
         self, who: Principal, run_id: RunId, *, rank: int | None, offsets: Mapping[str, int]
     ) -> "RankFollower":
-        """See `RankFollower`."""
+        """See `RankLogFollower`."""
         self._access.run(who, Action.READ_RUN, run_id)
         return RankFollower(self._runs, self._logs, run_id, rank=rank, offsets=offsets)
 
 
 class Follower:
-    """The run's one log: its newest, and of its ranks the first."""
+    """Follows the newest log of a run; of several ranks, the first."""
 
     def __init__(
         self,
@@ -83,25 +83,25 @@ class Follower:
         tail: int = 0,
         own: str = "",
     ) -> None:
-        """Begins at `offset` of `log`, or at the newest log: from its start, or `tail` bytes before its end. `own` is
-        the log of a run without a process."""
+        """Begin at `offset` of `log`. Without `log`, begin with the newest one, at its start or `tail` bytes before its
+        end. `own` is the log of a run without a process."""
         self._logs, self._run_id, self._tail, self._own = logs, run_id, tail, own
-        self._status = _StatusTeller(runs, run_id)
+        self._status = _StatusReader(runs, run_id)
         self._reader = None if log is None else LogReader(logs, run_id, log, offset)
         self.ended: RunRecord | None = None
         self.has_more = False
 
     def step(self) -> Sequence[Told]:
-        # The record is read before the logs: what a run logged before it ended is then surely seen.
-        record, told = self._status.step()
+        # Read the record before the logs: then everything logged before the end is seen.
+        record, items = self._status.step()
         is_over = record.status.is_terminal
         self.has_more = False
         newest = streamed_log(self._logs.sizes(self._run_id), is_over=is_over, own=self._own)
         if newest is not None:
-            told += self._read(newest, closing=is_over)
+            items += self._read(newest, closing=is_over)
         if is_over and not self.has_more:
             self.ended = record
-        return told
+        return items
 
     def _read(self, newest: str, *, closing: bool) -> list[Told]:
         if self._reader is None:
@@ -117,31 +117,31 @@ class Follower:
 
 
 class RankFollower:
-    """The logs of all ranks, or of one, all at once."""
+    """Follows the logs of all ranks, or of one."""
 
     def __init__(
         self, runs: RunStore, logs: LogStore, run_id: RunId, *, rank: int | None, offsets: Mapping[str, int]
     ) -> None:
-        """`offsets` says where to begin in logs that were read before; `rank` None means all of them."""
+        """`offsets`: where to begin in each log. `rank`: None for all."""
         self._logs, self._run_id, self._rank, self._offsets = logs, run_id, rank, dict(offsets)
-        self._status = _StatusTeller(runs, run_id)
+        self._status = _StatusReader(runs, run_id)
         self._readers: dict[str, LogReader] = {}
         self.ended: RunRecord | None = None
         self.has_more = False
 
     def step(self) -> Sequence[Told]:
-        record, told = self._status.step()
+        record, items = self._status.step()
         is_over = record.status.is_terminal
         self.has_more = False
         for log in rank_logs(self._logs.sizes(self._run_id), record.definition):
             if self._rank is None or log.rank == self._rank:
                 reader = self._reader(log)
                 text = reader.read(CHUNK_BYTES_OF_A_RANK, closing=is_over)
-                told += [] if text is None else [text]
+                items += [] if text is None else [text]
                 self.has_more = self.has_more or not reader.is_drained
         if is_over and not self.has_more:
             self.ended = record
-        return told
+        return items
 
     def _reader(self, log: RankLog) -> "LogReader":
         if log.path not in self._readers:
@@ -151,16 +151,16 @@ class RankFollower:
 
 
 class LogReader:
-    """One log from an offset on, as text that is cut between characters."""
+    """Reads one log from an offset on, as text that is never cut within a character."""
 
     def __init__(self, logs: LogStore, run_id: RunId, path: str, offset: int, *, rank: RankLog | None = None) -> None:
         self._logs, self._run_id, self.path, self._offset, self._rank = logs, run_id, path, offset, rank
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.is_drained = False
-        """Whether the last read came to the end of what was there."""
+        """Whether the last read reached the end of the log."""
 
     def read(self, limit: int, *, closing: bool) -> LogText | None:
-        """What follows, None when nothing does. `closing` says that nothing more will be written."""
+        """Next piece of text; None if there is none. `closing`: nothing more will be written."""
         data = self._logs.read(self._run_id, self.path, self._offset, limit)
         self.is_drained = len(data) < limit
         start = self._offset - self._pending
@@ -173,17 +173,17 @@ class LogReader:
         return len(self._decoder.getstate()[0])
 
 
-class _StatusTeller:
-    """The record now, and a line where its status or message is another than before."""
+class _StatusReader:
+    """Reads the record; returns a line if its status or message has changed."""
 
     def __init__(self, runs: RunStore, run_id: RunId) -> None:
         self._runs, self._run_id = runs, run_id
-        self._told: StatusLine | None = None
+        self._last: StatusLine | None = None
 
     def step(self) -> tuple[RunRecord, list[Told]]:
         record = self._runs.get(self._run_id)
         status = StatusLine(record.status, record.message)
-        if status == self._told:
+        if status == self._last:
             return record, []
-        self._told = status
+        self._last = status
         return record, [status]

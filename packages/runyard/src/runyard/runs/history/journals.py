@@ -17,12 +17,12 @@ from runyard.services.access import Access
 
 MOST_METRIC_NAMES = 20_000
 _NAMES_AT_ONCE = 500
-"""In one transaction: rows of more names would keep other writers waiting."""
+"""Metric names in one transaction: more would block other writers for too long."""
 _PAUSE_SECONDS = 0.001
 
 
 class Delivered(NamedTuple):
-    """A stretch of a journal that is stored: from byte `start` to `end`, logged by `rank`."""
+    """A stored piece of a journal: bytes `start` to `end`, logged by `rank`."""
 
     journal: str
     start: int
@@ -32,17 +32,17 @@ class Delivered(NamedTuple):
 
 
 Heard = Callable[[RunRecord, Delivered], None]
-"""Told of a run, as it was shortly before, what it logged. It may be told twice, and of two stretches in any order."""
+"""Callback(run, delivered). May be called twice, and out of order; `run` may be slightly out of date."""
 
 
 def nobody(run: RunRecord, delivered: Delivered) -> None:
-    """Hears nothing."""
+    """Do nothing."""
 
 
 class Journals:
-    """Takes in what scripts logged. Delivering the same bytes twice is harmless.
+    """Stores the journals of scripts: metrics, tags, properties and errors. Delivering the same bytes twice is safe.
 
-    Who listens hears of it at once, in the thread that delivers.
+    `on_delivered` is called after each stored piece, in the thread that delivers.
     """
 
     def __init__(
@@ -51,25 +51,25 @@ class Journals:
         metrics: MetricStore,
         clock: Clock,
         access: Access,
-        heard: Heard = nobody,
+        on_delivered: Heard = nobody,
         most_names: int = MOST_METRIC_NAMES,
     ) -> None:
-        self._runs, self._metrics, self._clock, self._heard = runs, metrics, clock, heard
+        self._runs, self._metrics, self._clock, self._on_delivered = runs, metrics, clock, on_delivered
         self._access, self._most_names = access, most_names
-        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
-        self._making_turn = threading.Lock()
+        self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._locks_guard = threading.Lock()
 
     def offsets(self, who: Principal, run_id: RunId) -> dict[str, int]:
-        """Up to which byte each journal is stored."""
+        """Number of bytes stored of each journal."""
         self._access.run(who, Action.SEE_DELIVERED, run_id)
         return dict(self._metrics.offsets(run_id))
 
     def append(self, who: Principal, run_id: RunId, journal: str, offset: int, data: bytes) -> int:
-        """Store lines that begin at byte `offset`; returns up to where the journal is stored. A gap is Conflict."""
+        """Store lines that begin at byte `offset`; return the number of bytes stored. Raises Conflict for a gap."""
         run = self._access.run(who, Action.DELIVER_RUN, run_id)
         check_journal_name(journal, run_id)
-        # Two deliveries of one journal at once would set its tags in any order.
-        with self._turn(journal):
+        # Two concurrent deliveries of one journal could set its tags in the wrong order.
+        with self._lock_of(journal):
             stored = self._metrics.offset(run_id, journal)
             if not 0 <= offset <= stored:
                 raise Conflict(
@@ -78,12 +78,12 @@ class Journals:
                 )
             pieces = self._store(run_id, journal, stored, data[stored - offset :])
         for delivered in pieces:
-            self._heard(run, delivered)
+            self._on_delivered(run, delivered)
         return pieces[-1].end if pieces else stored
 
-    def _turn(self, journal: str) -> threading.Lock:
-        with self._making_turn:
-            return self._turns.setdefault(journal, threading.Lock())
+    def _lock_of(self, journal: str) -> threading.Lock:
+        with self._locks_guard:
+            return self._locks.setdefault(journal, threading.Lock())
 
     def _store(self, run_id: RunId, journal: str, start: int, fresh: bytes) -> Sequence[Delivered]:
         if fresh and not fresh.endswith(b"\n"):
@@ -91,10 +91,10 @@ class Journals:
         stored: list[Delivered] = []
         for piece, parsed in _pieces(fresh):
             if stored:
-                time.sleep(_PAUSE_SECONDS)  # whoever takes the write lock again at once keeps it from all who wait
+                time.sleep(_PAUSE_SECONDS)  # or the waiting writers would never get the write lock
             delivered = Delivered(journal, start, start + len(piece), journal_rank(journal), parsed.batches)
             self._annotate(run_id, parsed)
-            # After all else, since it moves the offset: after a crash before it all of this is delivered again.
+            # Last, since it moves the offset: after a crash before it, the piece is delivered again.
             left_out = self._metrics.append(
                 run_id,
                 journal,
@@ -126,7 +126,7 @@ class Journals:
             self._note(run_id, f"{parsed.bad_lines} lines of a journal could not be read and were left out.")
 
     def _set_properties(self, run_id: RunId, wanted: dict[str, str]) -> None:
-        """In one write, since each is of the whole run. A property that has another value keeps it."""
+        """Set all properties in one write. A property that has another value keeps it."""
         while wanted:
             try:
                 self._runs.update(run_id, properties=wanted)
@@ -145,7 +145,7 @@ class Journals:
 
 
 def _pieces(lines: bytes) -> Iterator[tuple[bytes, ParsedJournal]]:
-    """Whole lines with what they mean: all together, or halved until each piece has few names."""
+    """Yield whole lines with their parsed content, in pieces of at most _NAMES_AT_ONCE metric names."""
     if not lines:
         return
     parsed = parse_journal(lines)

@@ -8,7 +8,7 @@ from runyard.services.access import Access
 
 READ_LIMIT_BYTES = 64 * 1024 * 1024
 LOG_STARTS = "log_starts"
-"""In the exit facts of a run that was started again: how long each log was when its present attempt began."""
+"""Exit fact of a restarted run: length of each log when its present attempt began."""
 
 
 class Logs:
@@ -16,7 +16,7 @@ class Logs:
         self._logs, self._access = logs, access
 
     def sizes(self, who: Principal, run_id: RunId) -> dict[str, int]:
-        """How long each log is. A node is told how much of it the run's present attempt has sent."""
+        """Length of each log. A node gets the length that the present attempt has sent."""
         run = self._access.run(who, Action.SEE_DELIVERED, run_id)
         sizes = self._logs.sizes(run_id)
         if who.role is Role.NODE:
@@ -24,9 +24,9 @@ class Logs:
         return sizes
 
     def append(self, who: Principal, run_id: RunId, path: str, offset: int, data: bytes) -> int:
-        """Bytes already there are skipped, a gap is Conflict; returns the new end.
+        """Append to a log; return its new length. Bytes already stored are skipped. Raises Conflict for a gap.
 
-        Offsets count from where the present attempt began: its log goes on behind that of the one before.
+        Offsets count from where the present attempt began: its log follows that of the attempt before.
         """
         run = self._access.run(who, Action.DELIVER_RUN, run_id)
         if offset < 0:
@@ -35,7 +35,7 @@ class Logs:
         return self._logs.append(run_id, path, start + offset, data) - start
 
     def read(self, who: Principal, run_id: RunId, path: str, offset: int, limit: int | None) -> tuple[int, bytes]:
-        """Where it begins, and at most 64 MiB from `offset` on; a negative offset counts from the end."""
+        """Return (start, data): at most 64 MiB from `offset` on; a negative offset counts from the end."""
         self._access.run(who, Action.SEE_DELIVERED, run_id)
         path = check_relative_path(path, "log path")
         size = self._logs.sizes(run_id).get(path)

@@ -31,7 +31,7 @@ class Metrics:
         children: bool = False,
         rank: int | None = None,
     ) -> dict[RunId, Sequence[MetricSeries]]:
-        """Of the run, and of its direct and further children when asked; of one rank, or of all of them."""
+        """Metrics of the run, with `children` of its descendants too; with `rank` those of one rank only."""
         self._access.reach(who, Action.READ_RUN, run_id)
         if not children:
             return {run_id: self._metrics.series(run_id, name, rank)}
@@ -40,9 +40,9 @@ class Metrics:
         return dict(self._metrics.series_of([run_id, *below], name, rank))
 
     def last_values(self, who: Principal, run_id: RunId) -> dict[str, JsonValue]:
-        """The newest value of each metric: a number, a text, or the last row of a row or table as a dict.
+        """Newest value of each metric: a number, a text, or the last row of a row or table as a dict.
 
-        Numbers come from summaries; only what has no number is read whole.
+        Numbers come from summaries; only metrics without a number are read whole.
         """
         self._access.reach(who, Action.READ_RUN, run_id)
         found: dict[str, JsonValue] = {}
@@ -64,7 +64,7 @@ class Metrics:
         after: int = 0,
         limit: int | None = None,
     ) -> bytes:
-        """As `series`; with `limit` a page of that many metrics, which begins after the `next` of the one before."""
+        """Metrics as `series`, packed; with `limit`, a page of that many metrics that begins after `after`."""
         if limit is None:
             return pack(self.series(who, run_id, name, children=children, rank=rank))
         self._access.run(who, Action.READ_RUN, run_id)
@@ -74,7 +74,7 @@ class Metrics:
 
 
 def last_value(series: MetricSeries) -> Any:
-    """As `Metrics.last_values`. What JSON has no number for is a text."""
+    """Last value as in `Metrics.last_values`. NaN and infinity become texts, since JSON has none."""
     last = series.values[-1]
     if series.kind is MetricKind.TABLE:
         last = {column: cells[-1] for column, cells in last.items() if cells}
@@ -88,7 +88,7 @@ def _storable(value: Any) -> Any:
 
 
 def pack(found: dict[RunId, Sequence[MetricSeries]], next_after: int | None = None) -> bytes:
-    """A JSON header line that says what follows, then the values of each metric back to back."""
+    """A JSON header line that describes the metrics, then the values of each metric."""
     head, payloads = [], []
     for run_id, several in found.items():
         for one in several:

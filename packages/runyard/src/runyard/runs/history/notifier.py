@@ -1,5 +1,3 @@
-"""Tells followers, who wait in the event loop, that something of a run was written, from any thread."""
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
@@ -9,12 +7,12 @@ from runyard.model.runs import RunRecord
 
 
 def end_of(run_id: str) -> str:
-    """What to follow for the end of a run alone: the news before it wake nobody."""
+    """Topic to subscribe to for the end of a run only."""
     return f"end of {run_id}"
 
 
 class Subscription:
-    """Set once something happened since the last `clear`; waiting again begins there, so nothing is missed."""
+    """Set by any change after the last `clear`, so that no change is missed between two waits."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -24,14 +22,14 @@ class Subscription:
         try:
             self._loop.call_soon_threadsafe(self._event.set)
         except RuntimeError:
-            # The loop has closed: the service is stopping and nobody waits any more.
+            # The loop is closed: the service is stopping.
             return
 
     def clear(self) -> None:
         self._event.clear()
 
     async def wait(self, seconds: float) -> bool:
-        """True when something happened, False when the time is over."""
+        """Wait for a change. False on timeout."""
         try:
             await asyncio.wait_for(self._event.wait(), seconds)
         except TimeoutError:
@@ -40,20 +38,22 @@ class Subscription:
 
 
 class Notifier:
+    """Wakes subscribers in the event loop when a run was written. Thread-safe."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._followers: dict[str, set[Subscription]] = {}
         self._stopping = False
-        self._at_ends: list[Callable[[RunRecord], None]] = []
+        self._end_callbacks: list[Callable[[RunRecord], None]] = []
 
-    def on_end(self, tell: Callable[[RunRecord], None]) -> None:
-        """Have `tell` called with every run that ends, in the thread that ended it: it must return at once."""
-        self._at_ends.append(tell)
+    def on_end(self, callback: Callable[[RunRecord], None]) -> None:
+        """Call `callback` with every run that ends, in the thread that ended it: it must return at once."""
+        self._end_callbacks.append(callback)
 
     def ended(self, run: RunRecord) -> None:
         self.changed(end_of(run.id))
-        for tell in self._at_ends:
-            tell(run)
+        for callback in self._end_callbacks:
+            callback(run)
 
     @contextmanager
     def following(self, run_id: str) -> Iterator[Subscription]:
@@ -80,7 +80,7 @@ class Notifier:
         return self._stopping
 
     def stop(self) -> None:
-        """Wakes everybody for the last time: long answers end when they see `is_stopping`."""
+        """Wake all subscribers for the last time: streams end when they see `is_stopping`."""
         self._stopping = True
         with self._lock:
             followers = [one for group in self._followers.values() for one in group]

@@ -1,5 +1,3 @@
-"""Stores that tell the notifier after each write, so that whoever writes need not think of followers."""
-
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class NotifyingRunStore:
-    """A RunStore: every call goes to `inner`; those that write wake the run's followers once they are committed, and
-    tell the fence which attempt counts."""
+    """A RunStore over `inner`. After each write it wakes followers and tells the fence the current attempt."""
 
     def __init__(self, inner: RunStore, notifier: Notifier, fence: AttemptFence) -> None:
         self._inner, self._notifier, self._fence = inner, notifier, fence
@@ -69,7 +66,7 @@ class NotifyingRunStore:
 
 
 class NotifyingLogStore:
-    """A LogStore: appending wakes the run's followers."""
+    """A LogStore over `inner`: each append wakes the run's followers."""
 
     def __init__(self, inner: LogStore, notifier: Notifier) -> None:
         self._inner, self._notifier = inner, notifier

@@ -15,7 +15,7 @@ class Phase:
 
 
 def phases_of(run: RunRecord, events: Sequence[RunEvent], now: datetime) -> list[Phase]:
-    """How long the run stayed in each status, in order; the present one counts until now, end states not at all."""
+    """Time spent in each status, in order; the present one until now, without terminal ones."""
     reached = [(event.at, event.text) for event in events if event.kind == "status"]
     if not reached:
         reached = [(run.created_at, run.status.value)]

@@ -1,5 +1,3 @@
-"""Which log is which process of a run, by the names that SDK v1 gave them."""
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,17 +18,19 @@ class RankLog:
 
 
 def rank_logs(paths: Iterable[str], definition: RunDefinition) -> Sequence[RankLog]:
-    """Those of `paths` that a process of the run writes, by rank. Parameter servers are numbered after the workers."""
+    """Logs among `paths` that processes of the run write, by rank. SDK v1 chose the names.
+
+    Parameter servers are numbered after the workers.
+    """
     workers = _worker_count(definition)
     found = (_rank_log(path, workers) for path in paths)
     return sorted((one for one in found if one is not None), key=lambda one: one.rank)
 
 
 def streamed_log(paths: Iterable[str], *, is_over: bool = True, own: str = "") -> str | None:
-    """The log that a follower sees: the highest number, and of its ranks the first; without any, `own`.
+    """Log that a follower sees: the one with the highest number, of several ranks the first; without any, `own`.
 
-    While the run is not over, ranks whose first has written nothing yet are not shown: a follower would stay with
-    whichever was quickest.
+    While the run is going on, no rank is chosen before the first has written: a follower would stay with the fastest.
     """
     present = list(paths)
     numbered = sorted(path for path in present if _NUMBERED_LOG.fullmatch(path))

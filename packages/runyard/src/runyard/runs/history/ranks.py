@@ -18,13 +18,13 @@ _SINGLE_STATES = {RunStatus.STARTING: "ready", RunStatus.RUNNING: "running", Run
 
 @dataclass(frozen=True)
 class NodeOfRun:
-    """One node's share of the run's present attempt."""
+    """Node task of the present attempt, as shown to users."""
 
     node: int
     name: str
     address: str
     state: str
-    """preparing, ready, running, failing or ended. A node that only serves the others any more runs as they do."""
+    """preparing, ready, running, failing or ended. A node that is done but serves the others is running."""
     outcome: str
     exit_code: int | None
     signal: int | None
@@ -38,7 +38,7 @@ class RankOfRun:
     role: str
     log: str
     node: int | None
-    """None while nothing says where it is."""
+    """None while unknown."""
     exit_code: int | None
     signal: int | None
 
@@ -50,26 +50,26 @@ class RanksOfRun:
 
 
 class Ranks:
-    """The processes of a run and the nodes they are on, for people who look into it."""
+    """Lists the processes of a run and their nodes."""
 
-    def __init__(self, parts: PartStore, logs: LogStore, access: Access) -> None:
-        self._parts, self._logs, self._access = parts, logs, access
+    def __init__(self, tasks: PartStore, logs: LogStore, access: Access) -> None:
+        self._tasks, self._logs, self._access = tasks, logs, access
 
     def of(self, who: Principal, run_id: RunId) -> RanksOfRun:
-        """Of the present attempt. Ranks that have said nothing yet are known once their node is ready."""
+        """Nodes and ranks of the present attempt. Silent ranks are listed once their node is ready."""
         run = self._access.run(who, Action.READ_RUN, run_id)
-        parts = {part.node: part for part in self._parts.list(attempt_id(run.id, run.attempt))}
+        tasks = {task.node: task for task in self._tasks.list(attempt_id(run.id, run.attempt))}
         names = run.nodes or (() if run.is_interactive else (run.target,))
-        count = max(len(names), max(parts, default=-1) + 1)
-        nodes = [_node(run, names, node, parts.get(node)) for node in range(count)]
-        known = _ranks(list(parts.values()), kind_of(run.definition))
+        count = max(len(names), max(tasks, default=-1) + 1)
+        nodes = [_node(run, names, node, tasks.get(node)) for node in range(count)]
+        known = _ranks(list(tasks.values()), kind_of(run.definition))
         for log in rank_logs(self._logs.sizes(run_id), run.definition):
-            known.setdefault(log.rank, _seen_by_its_log(log, run, nodes))
+            known.setdefault(log.rank, _rank_of_log(log, run, nodes))
         return RanksOfRun(nodes, [known[rank] for rank in sorted(known)])
 
 
-def _seen_by_its_log(log: RankLog, run: RunRecord, nodes: Sequence[NodeOfRun]) -> RankOfRun:
-    """A process whose node said nothing of it: of a run on one node, what is known of the run."""
+def _rank_of_log(log: RankLog, run: RunRecord, nodes: Sequence[NodeOfRun]) -> RankOfRun:
+    """Rank that no node has reported. On a run with one node, the run's own exit facts tell its end."""
     if len(nodes) != 1:
         return RankOfRun(log.rank, log.role, log.path, None, None, None)
     facts = run.exit_facts or {}
@@ -81,26 +81,26 @@ def _seen_by_its_log(log: RankLog, run: RunRecord, nodes: Sequence[NodeOfRun]) -
     return RankOfRun(log.rank, log.role, log.path, 0, exit_code, signal)
 
 
-def _node(run: RunRecord, names: Sequence[str], node: int, part: Part | None) -> NodeOfRun:
+def _node(run: RunRecord, names: Sequence[str], node: int, task: Part | None) -> NodeOfRun:
     name = names[node] if node < len(names) else ""
-    if part is None and len(names) == 1:
+    if task is None and len(names) == 1:
         return _single(run, name)
-    told = part.told if part else NodeReport("preparing")
+    report = task.report if task else NodeReport("preparing")
     return NodeOfRun(
         node=node,
         name=name,
-        address=told.address,
-        state=_STATES[part.state] if part else "preparing",
-        outcome=told.outcome,
-        exit_code=told.exit_code,
-        signal=told.signal,
-        oom=bool(told.oom),
-        message=told.error.message if told.error else "",
+        address=report.address,
+        state=_STATES[task.state] if task else "preparing",
+        outcome=report.outcome,
+        exit_code=report.exit_code,
+        signal=report.signal,
+        oom=bool(report.oom),
+        message=report.error.message if report.error else "",
     )
 
 
 def _single(run: RunRecord, name: str) -> NodeOfRun:
-    """A run on one node has no parts: what is known of it is known of the run."""
+    """Node of a run with one node, which has no node tasks: state and exit come from the run."""
     facts = run.exit_facts or {}
     is_over = run.status.is_terminal
     return NodeOfRun(
@@ -116,26 +116,25 @@ def _single(run: RunRecord, name: str) -> NodeOfRun:
     )
 
 
-def _ranks(parts: Sequence[Part], kind: Kind) -> dict[int, RankOfRun]:
-    """Their logs are told when a node is ready, how they ended when it has ended."""
-    exits = _exits(parts, kind)
+def _ranks(tasks: Sequence[Part], kind: Kind) -> dict[int, RankOfRun]:
+    """Ranks by number. Nodes report logs when they are ready, exits when they have ended."""
+    exits = _exits(tasks, kind)
     return {
-        one.rank: RankOfRun(one.rank, one.role, one.log, part.node, *exits.get(one.rank, (None, None)))
-        for part in parts
-        for one in part.told.ranks
+        one.rank: RankOfRun(one.rank, one.role, one.log, task.node, *exits.get(one.rank, (None, None)))
+        for task in tasks
+        for one in task.report.ranks
     }
 
 
-def _exits(parts: Sequence[Part], kind: Kind) -> dict[int, tuple[int | None, int | None]]:
-    """Exit code and signal by rank. Of ranks that MPI's launcher started, what it says: all is well, or whose fault
-    it is."""
+def _exits(tasks: Sequence[Part], kind: Kind) -> dict[int, tuple[int | None, int | None]]:
+    """Exit code and signal by rank. For MPI only the launcher's report counts: all is well, or which rank failed."""
     found: dict[int, tuple[int | None, int | None]] = {}
-    for part in parts:
-        told = part.told
+    for task in tasks:
+        report = task.report
         if kind is not Kind.MPI:
-            found |= told.exits
-        elif told.outcome == "completed":
-            found |= {one.rank: (0, None) for one in told.ranks}
-        elif told.error and told.rank is not None:
-            found[told.rank] = (told.exit_code, told.signal)
+            found |= report.exits
+        elif report.outcome == "completed":
+            found |= {one.rank: (0, None) for one in report.ranks}
+        elif report.error and report.rank is not None:
+            found[report.rank] = (report.exit_code, report.signal)
     return found

@@ -28,7 +28,7 @@ BUILD_TYPE = "runyard.build"
 BUILD_EXPERIMENT = "prepare_image"
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 ENVIRONMENT_FACTS = "environment"
-"""Of the exit facts of a build: the key and image of what it built."""
+"""Exit fact of a build: key and image of the environment."""
 _STATES = {
     RunStatus.NOT_STARTED: "Queued",
     RunStatus.QUEUED: "Queued",
@@ -42,7 +42,7 @@ _STATES = {
 class NewBuild:
     environment: EnvironmentDefinition
     files: Sequence[FileEntry] = ()
-    """Of its build context, where that does not name them itself."""
+    """Files of the build context, if the definition does not name them."""
     submitter: Submitter = NOBODY
     force: bool = False
 
@@ -79,19 +79,19 @@ class BuildRecord:
 
 
 class BuildKind(ScriptKind):
-    """A run that ends where others would start: once its environment is there."""
+    """A run that ends once its environment is built, where other runs would start."""
 
     name = "build"
     type = BUILD_TYPE
     title = "build"
 
-    def check(self, who: Principal, workspace: str, asked: "Submission") -> None:
+    def check(self, who: Principal, workspace: str, submission: "Submission") -> None:
         raise InvalidArgument(
             f"Runs of type {BUILD_TYPE!r} cannot be submitted.", hint="Build an environment by Environment.build()."
         )
 
-    def check_any(self, asked: "Submission") -> None:
-        if asked.definition.runyard.is_build:
+    def check_any(self, submission: "Submission") -> None:
+        if submission.definition.runyard.is_build:
             raise InvalidArgument(
                 "'runyard.build' cannot be given with a run: it is set for builds of environments.",
                 hint="Build an environment by Environment.build().",
@@ -99,11 +99,11 @@ class BuildKind(ScriptKind):
 
     def advance(self, run: RunRecord) -> RunRecord | None:
         if run.status is RunStatus.NOT_STARTED and run.definition.runyard.is_forced_build:
-            self.tools.controller.launching.forget_built(run)
+            self.tools.controller.launcher.forget_built(run)
         return super().advance(run)
 
     def prepared(self, run: RunRecord) -> RunRecord | None:
-        built = self.tools.controller.launching.built(run)
+        built = self.tools.controller.launcher.built(run)
         facts = {ENVIRONMENT_FACTS: {"key": built["key"], "image": built["image"]}}
         return self.tools.runs.move(
             run, RunStatus.COMPLETED, message="", exit_facts=facts, environment_lock=built["lock"]
@@ -111,8 +111,10 @@ class BuildKind(ScriptKind):
 
 
 class Builds:
-    """Environments made without running anything in them. A build is a run that ends where others would start, so it
-    is logged, canceled and carried on after a crash as they are."""
+    """Builds environments without running anything in them.
+
+    A build is a run, so it is logged, canceled and recovered after a crash as other runs are.
+    """
 
     def __init__(
         self,
@@ -129,7 +131,7 @@ class Builds:
         self._environments, self._controller, self._clock = environments, controller, clock
 
     def create(self, who: Principal, workspace: str, new: NewBuild) -> RunRecord:
-        """Raises what submitting a run with that environment would."""
+        """Store and start a build. Raises what submitting a run with that environment raises."""
         self._workspaces.enter(who, Action.BUILD_ENVIRONMENT, workspace)
         definition = RunDefinition.parse(
             {
@@ -151,14 +153,14 @@ class Builds:
                 target="local",
                 root_id=build_id,
                 created_by=who.name,
-                definition=self._environments.taken(who, workspace, definition),
+                definition=self._environments.accept(who, workspace, definition),
             )
         )
         self._controller.wake(build_id)
         return created
 
     def get(self, who: Principal, workspace: str, build_id: str) -> RunRecord:
-        """Raises NotFound, also for a run that is no build."""
+        """Raises NotFound, also for a run that is not a build."""
         self._access.workspace(who, Action.READ_RUN, workspace)
         try:
             found = self._runs.get(RunId(build_id))
@@ -169,7 +171,7 @@ class Builds:
         return found
 
     def log(self, who: Principal, workspace: str, build_id: str, offset: int) -> bytes:
-        """From that byte on; empty before there is one."""
+        """Build log from byte `offset` on; empty if there is none yet."""
         build = self.get(who, workspace, build_id)
         start = max(0, offset)
         return self._logs.read(build.id, BUILD_LOG, start) if self._logs.size(build.id, BUILD_LOG) > start else b""
@@ -198,8 +200,8 @@ def _error(run: RunRecord) -> BuildError | None:
     if run.error is None:
         return None
     error = run.error["error"]
-    told = error.get("messageParameters") or {}
-    return BuildError(told.get("cause", "unknown"), error["message"], told.get("hint", ""), told.get("said", ""))
+    facts = error.get("messageParameters") or {}
+    return BuildError(facts.get("cause", "unknown"), error["message"], facts.get("hint", ""), facts.get("said", ""))
 
 
 def _with_files(environment: EnvironmentDefinition, files: Sequence[FileEntry]) -> EnvironmentDefinition:

@@ -21,7 +21,7 @@ _STALE_SECONDS = 60.0
 
 
 class InteractiveKind(RunKind):
-    """Runs whose process is not ours: a notebook or a script that logs. Nothing is launched, watched or stopped."""
+    """A run of a process that we did not start: a notebook, or a script that logs. It is not launched or stopped."""
 
     name = "interactive"
     title = "interactive run"
@@ -31,48 +31,48 @@ class InteractiveKind(RunKind):
         super().__init__(tools)
         self._abandoned = AbandonedRuns(tools.home / "interactive", tools.runs, tools.journals, tools.clock)
 
-    def look(self, own: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> bool:
-        self._abandoned.look()
+    def reconcile(self, own: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> bool:
+        self._abandoned.reconcile()
         return False
 
     def cancel(self, run: RunRecord, *, end_as: RunStatus) -> None:
-        """Its script goes on, and is told that the run has ended when it logs again."""
+        """End the run. Its script goes on, and learns of the end when it logs again."""
         close_open_children(self.tools.runs, self.tools.runs.move(run, end_as))
 
 
 class AbandonedRuns:
-    """Interactive runs whose process is gone: what it logged is stored, and the run is ended.
+    """Finds interactive runs whose process is gone, stores what it logged and fails the run.
 
-    `folder/RUN_ID` holds journals (`*.jsonl`) and claims (`owner-*`), each locked by the process that wrote it for
-    as long as that lives. A file is locked before it gets its name; until then the name begins with a dot.
+    `folder/RUN_ID` holds journals (`*.jsonl`) and claims (`owner-*`), each locked by its process while that lives. A
+    file is locked before it gets its final name; until then the name begins with a dot.
     """
 
     def __init__(self, folder: Path, runs: RunStore, journals: Journals, clock: Clock) -> None:
         self._folder, self._runs, self._journals, self._clock = folder, runs, journals, clock
 
-    def look(self) -> None:
-        """Take in what nobody holds. Safe to repeat; what cannot be stored now stays for the next time."""
+    def reconcile(self) -> None:
+        """Store unlocked journals and end abandoned runs. Safe to repeat: what fails is retried at the next call."""
         try:
-            places = [Path(entry.path) for entry in os.scandir(self._folder) if entry.is_dir(follow_symlinks=False)]
+            folders = [Path(entry.path) for entry in os.scandir(self._folder) if entry.is_dir(follow_symlinks=False)]
         except FileNotFoundError:
             return
-        # All journals first: a run that is seen to have ended, and its children, have all that was logged.
-        for step in (self._take_in_journals, self._end_if_abandoned, _tidy):
-            for place in places:
+        # All journals first: whoever sees that a run has ended must see all that it and its children logged.
+        for step in (self._store_journals, self._end_if_abandoned, _tidy):
+            for folder in folders:
                 with suppress(RunyardError, OSError):
-                    step(place)
+                    step(folder)
 
-    def _take_in_journals(self, place: Path) -> None:
-        run = self._find(RunId(place.name))
-        for name in sorted(os.listdir(place)):
+    def _store_journals(self, folder: Path) -> None:
+        run = self._find(RunId(folder.name))
+        for name in sorted(os.listdir(folder)):
             if name.endswith(".jsonl") and not name.startswith("."):
-                self._take_in(run, place / name)
+                self._store_journal(run, folder / name)
 
-    def _end_if_abandoned(self, place: Path) -> None:
-        claims = [place / name for name in os.listdir(place) if name.startswith("owner-")]
-        if not claims or any(_is_held(path) for path in claims):
+    def _end_if_abandoned(self, folder: Path) -> None:
+        claims = [folder / name for name in os.listdir(folder) if name.startswith("owner-")]
+        if not claims or any(_is_locked(path) for path in claims):
             return
-        run = self._find(RunId(place.name))
+        run = self._find(RunId(folder.name))
         if run is not None and not run.status.is_terminal:
             self._end(run)
         for path in claims:
@@ -84,8 +84,8 @@ class AbandonedRuns:
         except NotFound:
             return None
 
-    def _take_in(self, run: RunRecord | None, path: Path) -> None:
-        with _held_by_nobody(path) as journal:
+    def _store_journal(self, run: RunRecord | None, path: Path) -> None:
+        with _locked(path) as journal:
             if journal is None:
                 return
             if run is not None:
@@ -93,7 +93,7 @@ class AbandonedRuns:
             path.unlink(missing_ok=True)
 
     def _store(self, run_id: RunId, name: str, journal: BinaryIO) -> None:
-        """A last line without its end was being written at the kill; its call never returned."""
+        """Store whole lines. An incomplete last line is dropped: the process was killed while writing it."""
         offset, size = self._journals.offsets(SERVICE, run_id).get(name, 0), _PIECE_BYTES
         while True:
             piece = os.pread(journal.fileno(), size, offset)
@@ -106,7 +106,7 @@ class AbandonedRuns:
                 size *= 2
 
     def _end(self, run: RunRecord) -> None:
-        """Raises Conflict when somebody else changed the run since."""
+        """Fail the run. Raises Conflict if another thread has changed it."""
         error = {
             "error": {"code": "UserError", "message": CAUSE, "messageParameters": {}, "details": []},
             "time": self._clock.now().isoformat().replace("+00:00", "Z"),
@@ -115,8 +115,8 @@ class AbandonedRuns:
 
 
 @contextmanager
-def _held_by_nobody(path: Path) -> Iterator[BinaryIO | None]:
-    """The file, locked; None while the process that wrote it lives, or when it is gone."""
+def _locked(path: Path) -> Iterator[BinaryIO | None]:
+    """Lock and open the file; None if its process holds the lock, or the file is gone."""
     try:
         file = open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b", buffering=0)  # noqa: SIM115
     except FileNotFoundError:
@@ -131,15 +131,15 @@ def _held_by_nobody(path: Path) -> Iterator[BinaryIO | None]:
             yield file
 
 
-def _is_held(path: Path) -> bool:
-    with _held_by_nobody(path) as file:
+def _is_locked(path: Path) -> bool:
+    with _locked(path) as file:
         return file is None and path.exists()
 
 
-def _tidy(place: Path) -> None:
-    """Remove what a process killed before its file had a name, and a folder that nobody uses."""
-    for hidden in (place / name for name in os.listdir(place) if name.startswith(".")):
-        if not _is_held(hidden) and time.time() - hidden.stat().st_mtime > _STALE_SECONDS:
+def _tidy(folder: Path) -> None:
+    """Remove unnamed files of killed processes, and the folder if it is empty."""
+    for hidden in (folder / name for name in os.listdir(folder) if name.startswith(".")):
+        if not _is_locked(hidden) and time.time() - hidden.stat().st_mtime > _STALE_SECONDS:
             hidden.unlink(missing_ok=True)
-    with suppress(OSError):  # somebody still logs to it
-        place.rmdir()
+    with suppress(OSError):  # not empty: still in use
+        folder.rmdir()

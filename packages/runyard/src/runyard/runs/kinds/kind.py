@@ -1,4 +1,4 @@
-"""What Runyard asks of a kind of run. `docs/run-kinds.md` shows how to write one."""
+"""Interface of a kind of run. `docs/run-kinds.md` shows how to write one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class KindTools:
-    """What the controller and kinds of runs work with: the stores of the service, and the controller itself."""
+    """Stores, clock and controller, for the controller and the kinds of runs."""
 
     runs: RunStore
     logs: LogStore
@@ -34,16 +34,16 @@ class KindTools:
     access: Access
     home: Path
     cpus: int = 1
-    """How many processes this machine runs at a time."""
+    """CPUs of this machine."""
     controller: "Controller" = field(init=False)
-    """Moves runs on. It sets this when it is made, before the kinds are."""
+    """Set by the controller itself, before the kinds are made."""
 
 
 class RunKind:
     """A kind of run. One object serves all runs of the kind, from all threads.
 
-    It is made while the service starts, with the tools as its only argument; it may use them from then on, but not
-    in `__init__`. What it knows of a run must follow from what is stored: a service may be killed at any line.
+    It is made while the service starts, with the tools as its only argument; `__init__` must not use them yet. What it
+    knows of a run must follow from what is stored: the service may be killed at any line.
     """
 
     name: ClassVar[str]
@@ -51,32 +51,34 @@ class RunKind:
     type: ClassVar[str] = ""
     """Runs submitted with this type are of this kind. Empty for script and interactive, which have any other type."""
     title: ClassVar[str]
-    """What people read: "a run is a TITLE"."""
+    """Name shown to users: "a run is a TITLE"."""
     has_process: ClassVar[bool] = False
     """Whether Runyard starts, watches and stops processes of the run itself."""
     has_children: ClassVar[bool] = False
-    """Whether the run is moved on by children that the kind makes, and has no process."""
+    """Whether the run has no process, and the kind makes children that advance it."""
     needs_script: ClassVar[bool] = True
     """Whether a submission must have a compute target that exists, and a script or a command."""
     log: ClassVar[str] = ""
-    """The log that people follow where no process writes one."""
+    """Log to follow if no process writes one."""
     results: ClassVar[tuple[str, ...]] = ()
     """Properties that the kind sets itself. A rerun begins without them."""
 
     def __init__(self, tools: KindTools) -> None:
         self.tools = tools
 
-    def check(self, who: Principal, workspace: str, asked: "Submission") -> None:
-        """Refuse a submission of this kind that can never work. Raises InvalidArgument, NotFound or Conflict. Runs and
-        other things that it names are looked up as the caller sees them: `tools.access` is asked."""
-        if self.type and asked.is_interactive:
+    def check(self, who: Principal, workspace: str, submission: "Submission") -> None:
+        """Refuse a submission of this kind that can never work. Raises InvalidArgument, NotFound or Conflict.
+
+        Look up runs and assets that it names through `tools.access`, as the caller.
+        """
+        if self.type and submission.is_interactive:
             raise InvalidArgument(f"A {self.title} cannot be interactive: Runyard starts what belongs to it.")
 
-    def check_any(self, asked: "Submission") -> None:
-        """Refuse a submission of any kind that takes what this kind keeps for its own runs, such as their ids."""
+    def check_any(self, submission: "Submission") -> None:
+        """Refuse a submission of any kind that uses what this kind reserves, such as ids of its runs."""
 
     def check_properties(self, properties: Mapping[str, Any]) -> None:
-        """Refuse properties that others give a run of this kind."""
+        """Raise InvalidArgument if a caller sets a property that the kind sets itself."""
         given = [name for name in self.results if name in properties]
         if given:
             raise InvalidArgument(
@@ -84,30 +86,30 @@ class RunKind:
             )
 
     def check_child(self, parent: RunRecord) -> None:
-        """Raises InvalidArgument where nobody else may submit a child of `parent`."""
+        """Raise InvalidArgument if callers may not submit a child of `parent`."""
 
     def check_end(self, run: RunRecord, end: RunStatus) -> None:
-        """Raises Conflict where the run cannot be given this end from outside."""
+        """Raise Conflict if a caller may not end the run with this status."""
 
     def check_child_deletion(self, parent: RunRecord, child: RunRecord) -> None:
-        """Raises Conflict where `child`, which has ended, may not be deleted because of its parent."""
+        """Raise Conflict if `child`, which has ended, may not be deleted because of its parent."""
 
     def advance(self, run: RunRecord) -> RunRecord | None:
-        """Take the next step of a run that has not ended. Called by the controller's thread alone.
+        """Take the next step of a run that has not ended. Called by the controller's thread only.
 
-        Returns the run where it waits for nodes afterwards, else None. A RunyardError fails the run; any other
-        exception is logged, and the next pass tries again.
+        Returns the run if it waits for nodes now, else None. A RunyardError fails the run; any other exception is
+        logged and retried on the next pass.
         """
         return None
 
     def prepared(self, run: RunRecord) -> RunRecord | None:
-        """The environment of the run is there. Returns the run where that was its end, None to have it started."""
+        """Called when the environment of the run is built. Return the run if it has ended, None to start it."""
         return None
 
-    def look(self, own: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> bool:
-        """Called every two seconds by the controller's thread, with the unfinished runs of this kind and of all.
+    def reconcile(self, own: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> bool:
+        """Called every two seconds by the controller's thread, with the unfinished runs of this kind and of all kinds.
 
-        Returns whether runs were changed. Whatever `child_ended` missed is found here.
+        Returns whether runs were changed. Find here what `child_ended` missed.
         """
         if self.has_children:
             for run in own:
@@ -115,15 +117,15 @@ class RunKind:
         return False
 
     def child_logged(self, child: RunRecord, delivered: Delivered) -> None:
-        """A run that has a parent, of any kind, has logged this. Called in the thread that stored it: return soon."""
+        """Called when a child of a run of any kind has logged, in the thread that stored it: return soon."""
 
     def child_ended(self, child: RunRecord) -> None:
-        """A run that has a parent, of any kind, has ended. Called in the thread that ended it: return at once."""
+        """Called when a child of a run of any kind has ended, in the thread that ended it: return at once."""
 
     def lets_children_start(self, parent: RunRecord) -> bool:
-        """Whether children of `parent` that wait may still be started."""
+        """Whether waiting children of `parent` may be started."""
         return True
 
     def cancel(self, run: RunRecord, *, end_as: RunStatus) -> None:
-        """Begin to stop a run that has not ended; it shows `end_as` later. Raises Conflict where others moved it."""
+        """Begin to stop a run that has not ended; it shows `end_as` later. Raises Conflict if it has moved."""
         raise NotImplementedError

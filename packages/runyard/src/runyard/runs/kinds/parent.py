@@ -4,10 +4,10 @@ from runyard.runs.kinds.kind import RunKind
 
 
 class ParentKind(RunKind):
-    """Runs that have children and no process: the kind makes the children, and ends the run when they have ended.
+    """A kind whose runs have children and no process: it makes the children, and ends the run once they have ended.
 
-    Nobody else may make or delete a child while the run goes on, or end the run other than by canceling it. A cancel
-    moves the run to CancelRequested; `advance` cancels the children and then ends it.
+    Until then callers may not add or delete children, nor end the run other than by canceling it. A cancel moves the
+    run to CancelRequested; `advance` then cancels the children and ends it.
     """
 
     has_children = True
@@ -37,7 +37,7 @@ class ParentKind(RunKind):
             self.tools.controller.wake(child.parent_id)
 
     def cancel(self, run: RunRecord, *, end_as: RunStatus) -> None:
-        """There may be thousands of children: the controller's thread cancels them."""
+        """Request the cancel. The controller's thread cancels the children, which may be thousands."""
         if run.status is not RunStatus.CANCEL_REQUESTED:
             self.tools.runs.move(run, RunStatus.CANCEL_REQUESTED, message="Its children are canceled.")
         self.tools.controller.wake(run.id)

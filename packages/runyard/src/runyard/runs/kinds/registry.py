@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 
 def load_kinds(tools: KindTools) -> "RunKinds":
-    """The kinds of all installed packages, ours among them. One that cannot be made is logged and left out."""
+    """Load the kinds of all installed packages, including ours. One that fails to load is logged and left out."""
     plugins = load_plugins(GROUP)
     made = {name: kind for name, make in list(plugins.found.items()) if (kind := _made(name, make, tools, plugins))}
     return RunKinds(tools.runs, _with_own_types(made, plugins))
 
 
 class RunKinds:
-    """Finds the kind of a run, and tells kinds what concerns all of them. Safe to share between threads."""
+    """Finds the kind of a run, and calls the kinds for events of runs. Thread-safe."""
 
     def __init__(self, runs: RunStore, kinds: Iterable[RunKind]) -> None:
         self._runs = runs
@@ -39,18 +39,18 @@ class RunKinds:
                 hint="Install it again; in a checkout: make .venv/.dev.",
             ) from None
         self._checking_any = _overriding(self._by_name.values(), "check_any")
-        self._told_of_points = _overriding(self._by_name.values(), "child_logged")
-        self._told_of_ends = _overriding(self._by_name.values(), "child_ended")
+        self._on_child_logged = _overriding(self._by_name.values(), "child_logged")
+        self._on_child_ended = _overriding(self._by_name.values(), "child_ended")
 
     def of(self, run: RunRecord) -> RunKind:
         return self.of_type(run.type, is_interactive=run.is_interactive)
 
     def of_type(self, type_: str, *, is_interactive: bool) -> RunKind:
-        """Types are free: one that no kind has is that of a script, or of an interactive run."""
+        """Kind of runs with that type. A type that no kind has belongs to a script or an interactive run."""
         return self._by_type.get(type_) or (self._interactive if is_interactive else self._script)
 
     def type_of(self, name: str) -> str:
-        """The type of the runs of that kind. Raises InvalidArgument for a kind that has none of its own."""
+        """Type of the runs of that kind. Raises InvalidArgument for a kind without a type of its own."""
         kind = self._by_name.get(name)
         if kind is None or not kind.type:
             known = ", ".join(sorted(repr(one.name) for one in self._by_type.values()))
@@ -60,57 +60,57 @@ class RunKinds:
         return kind.type
 
     def of_parent(self, run: RunRecord) -> tuple[RunRecord, RunKind] | None:
-        """The parent of a run and its kind; None for a run without a parent, or whose parent is gone."""
+        """Parent of a run and its kind; None if there is no parent, or it is gone."""
         try:
             parent = self._runs.get(run.parent_id) if run.parent_id else None
         except NotFound:
             return None
         return None if parent is None else (parent, self.of(parent))
 
-    def check_any(self, asked: "Submission") -> None:
-        """Raises what a kind refuses of submissions of any kind. A fault of a kind refuses nothing."""
+    def check_any(self, submission: "Submission") -> None:
+        """Let all kinds check a submission. Raises their RunyardError; other exceptions are logged and ignored."""
         for kind in self._checking_any:
             try:
-                kind.check_any(asked)
+                kind.check_any(submission)
             except RunyardError:
                 raise
-            except Exception:  # or one plug-in could keep all others from submitting
-                log.exception("Run kind %s failed to check a submission.", kind.name, extra={"run": asked.run_id})
+            except Exception:  # a faulty plug-in must not prevent all submissions
+                log.exception("Run kind %s failed to check a submission.", kind.name, extra={"run": submission.run_id})
 
     def let_start(self, parent_id: RunId) -> bool:
-        """Whether that run, if it is there, lets its children start."""
+        """Whether the run lets its children start; True if it is gone."""
         try:
             parent = self._runs.get(parent_id)
         except NotFound:
             return True
         return self.of(parent).lets_children_start(parent)
 
-    def look(self, unfinished: Sequence[RunRecord]) -> bool:
-        """Have each kind look after its runs; whether runs were changed."""
+    def reconcile(self, unfinished: Sequence[RunRecord]) -> bool:
+        """Call `reconcile` of each kind; return whether runs were changed."""
         own: defaultdict[str, list[RunRecord]] = defaultdict(list)
         for run in unfinished:
             own[self.of(run).name].append(run)
-        changed = [_looked(kind, own[kind.name], unfinished) for kind in self._by_name.values()]
+        changed = [_reconciled(kind, own[kind.name], unfinished) for kind in self._by_name.values()]
         return any(changed)
 
     def child_logged(self, run: RunRecord, delivered: Delivered) -> None:
-        """What any run has logged. Never raises: it is stored already."""
+        """Pass on what a run has logged. Never raises: it is stored already."""
         if run.parent_id is None:
             return
-        for kind in self._told_of_points:
+        for kind in self._on_child_logged:
             try:
                 kind.child_logged(run, delivered)
-            except Exception:  # a fault of one kind is not that of the run
+            except Exception:  # must not fail the run that logged
                 log.exception("Run kind %s failed on what a child logged.", kind.name, extra={"run": run.id})
 
     def child_ended(self, run: RunRecord) -> None:
-        """Any run that has ended. Never raises."""
+        """Pass on that a run has ended. Never raises."""
         if run.parent_id is None:
             return
-        for kind in self._told_of_ends:
+        for kind in self._on_child_ended:
             try:
                 kind.child_ended(run)
-            except Exception:  # the next look finds what it missed
+            except Exception:  # the next `reconcile` finds what it missed
                 log.exception("Run kind %s failed on the end of a child.", kind.name, extra={"run": run.id})
 
 
@@ -121,14 +121,14 @@ def _made(name: str, make: Any, tools: KindTools, plugins: Plugins) -> RunKind |
             raise TypeError(f"it must make a RunKind whose name is {name!r}, not {kind!r:.80}")
         if not isinstance(kind.type, str):
             raise TypeError(f"its type must be a text, not {kind.type!r:.80}")
-    except (Exception, SystemExit) as error:  # whatever its constructor does
+    except (Exception, SystemExit) as error:  # the constructor of a plug-in may do anything
         plugins.leave_out(name, f"{type(error).__name__}: {error}")
         return None
     return kind
 
 
 def _with_own_types(kinds: Mapping[str, RunKind], plugins: Plugins) -> Sequence[RunKind]:
-    """Without those whose type another kind before it has."""
+    """Leave out kinds whose type an earlier kind has."""
     taken: dict[str, RunKind] = {}
     for name, kind in kinds.items():
         first = taken.setdefault(kind.type or f"kind {name}", kind)
@@ -138,13 +138,13 @@ def _with_own_types(kinds: Mapping[str, RunKind], plugins: Plugins) -> Sequence[
 
 
 def _overriding(kinds: Iterable[RunKind], method: str) -> Sequence[RunKind]:
-    """Those that do something of their own there: most are told nothing."""
+    """Kinds that override the method; the others need not be called."""
     return [kind for kind in kinds if getattr(type(kind), method) is not getattr(RunKind, method)]
 
 
-def _looked(kind: RunKind, own: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> bool:
+def _reconciled(kind: RunKind, own: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> bool:
     try:
-        return kind.look(own, unfinished)
-    except Exception:  # the other kinds look after theirs
+        return kind.reconcile(own, unfinished)
+    except Exception:  # must not stop the other kinds
         log.exception("Run kind %s failed to look after its runs; the next pass tries again.", kind.name)
         return False

@@ -3,7 +3,7 @@ from runyard.runs.kinds.kind import RunKind
 
 
 class ScriptKind(RunKind):
-    """A script or a command that Runyard starts. A run whose type belongs to no other kind is of this one."""
+    """A script or a command that Runyard starts. Runs whose type no kind has are of this kind."""
 
     name = "script"
     title = "script run"

@@ -8,11 +8,11 @@ MENDED_BY_ANOTHER_TRY = frozenset(
     {Cause.NETWORK, Cause.DISK_FULL, Cause.KILLED, Cause.ENGINE_FAILED, Cause.REGISTRY_FAILED, Cause.UNKNOWN}
     | {Cause.WRONG_CREDENTIALS, Cause.CONDA_FAILED}
 )
-"""Causes that may be gone the next time: with them one run's failure says nothing of the others."""
+"""Causes that may be gone at the next try: other runs with the same environment may succeed."""
 
 
 def build_failure(run: RunRecord) -> Mapping[str, Any] | None:
-    """The error of a run whose environment could not be made; None for all other runs."""
+    """Error of a run whose environment could not be built; None for all other runs."""
     error = (run.error or {}).get("error")
     if run.status is not RunStatus.FAILED or not isinstance(error, Mapping):
         return None
@@ -20,7 +20,7 @@ def build_failure(run: RunRecord) -> Mapping[str, Any] | None:
 
 
 def lasting_failure(run: RunRecord) -> Mapping[str, Any] | None:
-    """The same where no other run could have that environment either."""
+    """Error of a build that would fail for every other run too; None otherwise."""
     error = build_failure(run)
     return error if error is not None and _cause_in(error) not in MENDED_BY_ANOTHER_TRY else None
 

@@ -8,30 +8,33 @@ from runyard.runs.scheduling.failed_builds import lasting_failure
 
 
 class Herd:
-    """Runs that want one environment, of which one builds it and the others wait: a supervisor for each would cost as
-    much as the build. Remembered by a living service alone: one that begins anew has them find one another again."""
+    """Lets one of several runs that need the same environment build it, while the others wait.
+
+    A supervisor for each waiting run would cost as much as the build. Kept in memory only: after a restart of the
+    service the runs ask again.
+    """
 
     def __init__(self, runs: RunStore) -> None:
         self._runs = runs
         self._builders: dict[str, RunId] = {}
-        # By the run that they wait for, also after it has ended and another builds: each hears of its own.
+        # By builder. Kept after its end, even if another run builds by then: each waiting run is told of its own.
         self._waiting: defaultdict[RunId, dict[RunId, None]] = defaultdict(dict)
-        self._awaited: dict[RunId, RunId] = {}
+        self._builder_of: dict[RunId, RunId] = {}
 
-    def builder(self, what: str, asking: RunId) -> RunId | None:
-        """The run that `asking` waits for from now on; None where it is to build `what` itself."""
-        self._waits_no_more(asking)
+    def builder(self, what: str, run_id: RunId) -> RunId | None:
+        """Return the run to wait for; None if `run_id` has to build `what` itself."""
+        self._stop_waiting(run_id)
         builder = self._builders.get(what)
-        if builder is not None and builder != asking and self._is_building(builder):
-            self._waiting[builder][asking] = None
-            self._awaited[asking] = builder
+        if builder is not None and builder != run_id and self._is_building(builder):
+            self._waiting[builder][run_id] = None
+            self._builder_of[run_id] = builder
             return builder
-        self._builders[what] = asking
+        self._builders[what] = run_id
         return None
 
-    def require_hope(self, asking: RunId) -> None:
-        """EnvironmentFailed where `asking` has waited for a build that failed, and would fail again."""
-        builder = self._found(self._awaited.get(asking))
+    def require_hope(self, run_id: RunId) -> None:
+        """Raise EnvironmentFailed if the awaited build failed with a permanent cause."""
+        builder = self._find(self._builder_of.get(run_id))
         error = lasting_failure(builder) if builder else None
         if builder and error:
             raise EnvironmentFailed(
@@ -44,26 +47,26 @@ class Herd:
         return list(self._waiting.get(run_id, ()))
 
     def done(self, run_id: RunId) -> Sequence[RunId]:
-        """The runs that waited for what that one has built, or was to build."""
+        """Forget the builder; return the runs that waited for it."""
         for what in [what for what, builder in self._builders.items() if builder == run_id]:
             del self._builders[what]
         waited = self.waiting_for(run_id)
         for one in waited:
-            self._waits_no_more(one)
+            self._stop_waiting(one)
         return waited
 
-    def _waits_no_more(self, run_id: RunId) -> None:
-        builder = self._awaited.pop(run_id, None)
+    def _stop_waiting(self, run_id: RunId) -> None:
+        builder = self._builder_of.pop(run_id, None)
         if builder is not None:
             del self._waiting[builder][run_id]
             if not self._waiting[builder]:
                 del self._waiting[builder]
 
     def _is_building(self, run_id: RunId) -> bool:
-        run = self._found(run_id)
+        run = self._find(run_id)
         return run is not None and run.status is RunStatus.PREPARING and bool(run.ticket)
 
-    def _found(self, run_id: RunId | None) -> RunRecord | None:
+    def _find(self, run_id: RunId | None) -> RunRecord | None:
         try:
             return self._runs.get(run_id) if run_id else None
         except NotFound:

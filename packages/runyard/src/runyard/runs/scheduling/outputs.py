@@ -13,14 +13,14 @@ class CompletesOutputs(Protocol):
 
 
 class GangOutputs:
-    """What several nodes wrote to datastores together, made datasets once all of them have ended."""
+    """Saves the outputs of a run on several nodes as datasets, once all nodes have ended."""
 
     def __init__(self, outputs: CompletesOutputs | None) -> None:
-        """Without `outputs` nothing is saved."""
+        """With None nothing is saved."""
         self._outputs = outputs
 
     def completed(self, run: RunRecord, end: NodeReport) -> NodeReport:
-        """The end of the attempt, which is a failure where an output could not be saved."""
+        """Save the outputs; returns `end`, changed to a failure if one could not be saved."""
         if self._outputs is None or end.outcome == "canceled":
             return end
         ended_well = end.outcome == "completed"
@@ -34,5 +34,5 @@ class GangOutputs:
 
 def _with_failure(end: NodeReport, message: str) -> NodeReport:
     known = end.error or ReportedError("ServiceError")
-    said = f"{known.message.rstrip('.')}. {message}" if end.error else message
-    return replace(end, outcome="failed", error=replace(known, message=said))
+    text = f"{known.message.rstrip('.')}. {message}" if end.error else message
+    return replace(end, outcome="failed", error=replace(known, message=text))

@@ -17,22 +17,22 @@ from runyard.runs.scheduling.stopping import Stopping
 
 PART_STATES = frozenset(state.value for state in PartState)
 _TAIL_BYTES, _TAIL_LINES = 64 << 10, 20
-_ORDER = list(PartState)
+_STATE_ORDER = list(PartState)
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """What the parts of an attempt tell, all together."""
+    """State of an attempt, worked out from the reports of all its node tasks."""
 
     decision: Decision = field(default_factory=Decision)
     end: NodeReport | None = None
-    """The end of the attempt, told as a single node tells it; None while a part goes on."""
-    said: str = ""
-    """What goes on, for people: a part has failed, and the rest are being stopped."""
+    """The end of the attempt as one report; None while a task is running."""
+    message: str = ""
+    """Shown to users while tasks are being stopped because one has failed."""
 
 
 def check_node(run: RunRecord, report: NodeReport) -> None:
-    """Raises InvalidArgument for a node that the run has not."""
+    """Raise InvalidArgument for a node number outside the run's allocation."""
     if not 0 <= report.node < len(run.nodes):
         raise InvalidArgument(
             f"node must be from 0 to {len(run.nodes) - 1} for run {run.id!r}, got {shown(report.node)}."
@@ -40,50 +40,54 @@ def check_node(run: RunRecord, report: NodeReport) -> None:
 
 
 class Parts:
-    """Takes in what the nodes of an attempt tell, in any order and any number of times, and has the rest stopped."""
+    """Stores the reports of an attempt's node tasks and stops the other tasks once one has failed.
 
-    def __init__(self, parts: PartStore, logs: LogStore, stopping: Stopping, clock: Clock) -> None:
-        self._parts, self._logs, self._stopping, self._clock = parts, logs, stopping, clock
+    Reports may come in any order and more than once.
+    """
+
+    def __init__(self, store: PartStore, logs: LogStore, stopper: Stopping, clock: Clock) -> None:
+        self._store, self._logs, self._stopper, self._clock = store, logs, stopper, clock
 
     def take(self, run: RunRecord, report: NodeReport) -> Gathered:
-        """Of a state in PART_STATES. InvalidArgument for a node that the run has not."""
+        """Store a report whose state is in TASK_STATES. Raises InvalidArgument for an unknown node."""
         facts = {name: value for name, value in report.raw.items() if name not in ("state", "node")}
         check_node(run, report)
         state = PartState(report.state)
         return self._put(run, Part(AttemptId(run.ticket), report.node, state, self._clock.now(), facts))
 
     def lose(self, run: RunRecord, node: int, why: str) -> Gathered:
-        """Nothing more will be heard of this part."""
+        """Record that the task's node is gone."""
         return self._put(run, lost_part(AttemptId(run.ticket), node, self._clock.now(), why))
 
-    def look(self, run: RunRecord) -> Gathered:
-        """What follows from what is known: for those who were not told since the service was away."""
-        return self._settled(run, list(self._parts.list(AttemptId(run.ticket))))
+    def summary(self, run: RunRecord) -> Gathered:
+        """State of the attempt from what is stored; stops tasks that should stop. Safe to repeat."""
+        return self._summarized(run, list(self._store.list(AttemptId(run.ticket))))
 
     def known(self, run: RunRecord) -> Mapping[int, Part]:
-        return {part.node: part for part in self._parts.list(AttemptId(run.ticket))}
+        return {task.node: task for task in self._store.list(AttemptId(run.ticket))}
 
-    def _put(self, run: RunRecord, part: Part) -> Gathered:
-        # Nodes that wait for the roster ask again and again: that must not wait for the database's one writer.
-        known = list(self._parts.list(part.attempt_id))
-        if not any(one.node == part.node and _ORDER.index(one.state) >= _ORDER.index(part.state) for one in known):
-            known = list(self._parts.put(part))
-        return self._settled(run, known)
+    def _put(self, run: RunRecord, task: Part) -> Gathered:
+        # Nodes that wait for the roster repeat their report: do not wait for the database's only writer each time.
+        known = list(self._store.list(task.attempt_id))
+        rank = _STATE_ORDER.index(task.state)
+        if not any(one.node == task.node and _STATE_ORDER.index(one.state) >= rank for one in known):
+            known = list(self._store.put(task))
+        return self._summarized(run, known)
 
-    def _settled(self, run: RunRecord, parts: list[Part]) -> Gathered:
-        decision = decide(len(run.nodes), parts)
+    def _summarized(self, run: RunRecord, tasks: list[Part]) -> Gathered:
+        decision = decide(len(run.nodes), tasks)
         if decision.stop:
-            self._stopping.stop(run, grace=timedelta(seconds=STOP_GRACE_SECONDS), end_as=decision.stop)
+            self._stopper.stop(run, grace=timedelta(seconds=STOP_GRACE_SECONDS), end_as=decision.stop)
         if decision.outcome is None:
             failing = decision.cause if decision.stop == "failed" else None
-            return Gathered(decision, said=said_while_stopping(failing, run.nodes) if failing is not None else "")
-        end = end_report(decision, parts, run.nodes)
+            return Gathered(decision, message=said_while_stopping(failing, run.nodes) if failing is not None else "")
+        end = end_report(decision, tasks, run.nodes)
         if decision.cause is not None:
-            end = replace(end, tail=end.tail or self._last_lines(run, decision.cause.told))
+            end = replace(end, tail=end.tail or self._last_lines(run, decision.cause.report))
         return Gathered(decision, end)
 
     def _last_lines(self, run: RunRecord, cause: NodeReport) -> str:
-        """From what was delivered of the rank's log, where its supervisor could not tell."""
+        """Last lines of the failed rank's log, for a supervisor that could not send them."""
         sizes = self._logs.sizes(run.id)
         log = cause.log
         if log not in sizes:

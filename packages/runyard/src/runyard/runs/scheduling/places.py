@@ -14,18 +14,18 @@ from runyard.ports.engine import NodePool, Site, Sites
 from runyard.ports.stores import AssetStore
 
 UNMANAGED_TARGETS = frozenset({"local", "amlcompute"})
-"""Targets that are no cluster: runs on them take this machine as it is."""
+"""Compute targets without a cluster: their runs start on this machine at once."""
 
 
 class Places:
-    """Which site a compute target belongs to, and its nodes there. From any thread: a pool is asked one at a time."""
+    """Finds the site of a compute target and manages its nodes there. Thread-safe: each pool has a lock."""
 
     def __init__(self, assets: AssetStore, sites: Sites) -> None:
         self._assets, self._sites = assets, sites
-        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def cluster_of(self, run: RunRecord) -> Asset | None:
-        """None for a run without a cluster, and where it is gone."""
+        """Cluster of the run; None if it has none or the cluster was deleted."""
         return None if run.target in UNMANAGED_TARGETS else self.find(run.workspace, run.target)
 
     def find(self, workspace: str, name: str) -> Asset | None:
@@ -35,12 +35,12 @@ class Places:
             return None
 
     def site_of(self, run: RunRecord) -> Site:
-        """EngineError where the run's site cannot be had."""
+        """Site that the run belongs to. Raises EngineError if it is not available."""
         cluster = self.cluster_of(run)
         return self._sites.home() if cluster is None else self._sites.of(cluster)
 
     def is_at_home(self, run: RunRecord) -> bool:
-        """Whether it runs on this machine."""
+        """Whether the run is on this machine."""
         return self.site_of(run).name == self._sites.home().name
 
     def check(self, cluster: Asset, definition: RunDefinition) -> None:
@@ -49,13 +49,12 @@ class Places:
             pool.check(cluster, definition)
 
     def most_nodes(self, cluster: Asset | None) -> int:
-        """How many one run can have there; None for runs without a cluster."""
+        """Most nodes that one run can have on the cluster, or without one."""
         most = (self._sites.home() if cluster is None else self._sites.of(cluster)).engine.capabilities.max_nodes
         return most if cluster is None else min(most, int(cluster.body["max_nodes"]))
 
     def check_cluster(self, cluster: Asset) -> None:
-        """Raises InvalidArgument for a node whose size nobody knows and for more nodes than could be kept, EngineError
-        for a site that cannot be."""
+        """Raise InvalidArgument for an unknown node size or too many nodes, EngineError without a site."""
         least, most = int(cluster.body["min_nodes"]), self._sites.of(cluster).engine.capabilities.max_nodes
         if least > most:
             raise InvalidArgument(f"min_nodes must be at most {most} there, got {least}.", hint="Lower it.")
@@ -63,7 +62,7 @@ class Places:
             pool.gpus_promised(cluster)
 
     def gpus_promised(self, run: RunRecord) -> int | None:
-        """As `NodePool.gpus_promised`; None without a cluster."""
+        """See `NodePool.gpus_promised`; None without a cluster."""
         cluster = self.cluster_of(run)
         if cluster is None:
             return None
@@ -75,7 +74,7 @@ class Places:
             return pool.list(cluster)
 
     def hold(self, run: RunRecord) -> Gang:
-        """As `NodePool.hold`."""
+        """See `NodePool.hold`."""
         cluster = self.cluster_of(run)
         if cluster is None:
             return Gang(waits_for=f"Compute '{run.target}' is gone.")
@@ -83,12 +82,12 @@ class Places:
             return pool.hold(cluster, run)
 
     def queues_itself(self, workspace: str, target: str) -> bool:
-        """Whether runs are handed over to the cluster's own queue. EngineError where its site cannot be had."""
+        """Whether the cluster has its own queue. Raises EngineError if its site is not available."""
         cluster = self.find(workspace, target)
         return cluster is not None and self._sites.of(cluster).queues_itself
 
     def unplaced(self, run: RunRecord, count: int) -> Gang:
-        """Nodes as a run has them that is in the cluster's own queue: how many, and nothing of where."""
+        """Allocation of a run in the cluster's own queue: names and placeholders for addresses."""
         names = run.nodes or [f"{run.target}-{number}" for number in range(count)]
         nodes = tuple(
             Node(
@@ -105,35 +104,36 @@ class Places:
         return Gang(nodes, len(names))
 
     def held_by(self, run: RunRecord) -> Gang:
-        """The nodes it was started on, in the same order."""
+        """Nodes that the run was started on, in the same order."""
         cluster = self.cluster_of(run)
         if cluster is None:
             return Gang()
         if self._sites.of(cluster).queues_itself:
             return self.unplaced(run, len(run.nodes))
         with self._pool_of(cluster) as pool:
-            gang = pool.held_by(cluster, run)
-        order = {name: place for place, name in enumerate(run.nodes)}
-        return Gang(tuple(sorted(gang.nodes, key=lambda node: order.get(node.name, len(order)))), gang.most_nodes)
+            allocation = pool.held_by(cluster, run)
+        order = {name: index for index, name in enumerate(run.nodes)}
+        nodes = sorted(allocation.nodes, key=lambda node: order.get(node.name, len(order)))
+        return Gang(tuple(nodes), allocation.most_nodes)
 
     def release(self, run: RunRecord) -> None:
-        """Quiet where its site cannot be reached: `resize` frees what ended runs hold."""
-        with contextlib.suppress(EngineError), self._turn_at(self.site_of(run)) as pool:
+        """Release the nodes of the run. Does nothing if the site cannot be reached: `resize` frees them later."""
+        with contextlib.suppress(EngineError), self._locked_pool(self.site_of(run)) as pool:
             pool.release(run.id)
 
     def resize(self, living: set[RunId]) -> None:
-        """Have every cluster's pool look after its nodes."""
+        """Let the pool of every cluster add, remove and free nodes. `living`: runs that have not ended."""
         for site, clusters in self._clusters_by_site():
-            with contextlib.suppress(EngineError), self._turn_at(site) as pool:
+            with contextlib.suppress(EngineError), self._locked_pool(site) as pool:
                 pool.resize(clusters, living)
 
     def _pool_of(self, cluster: Asset) -> AbstractContextManager[NodePool]:
-        return self._turn_at(self._sites.of(cluster))
+        return self._locked_pool(self._sites.of(cluster))
 
     @contextlib.contextmanager
-    def _turn_at(self, site: Site) -> Iterator[NodePool]:
-        """A site that is slow to answer keeps nobody else waiting."""
-        with self._turns[site.name]:
+    def _locked_pool(self, site: Site) -> Iterator[NodePool]:
+        """One lock for each site, so that a slow site does not block the others."""
+        with self._locks[site.name]:
             yield site.pool
 
     def _clusters_by_site(self) -> Sequence[tuple[Site, Sequence[Asset]]]:

@@ -9,48 +9,47 @@ from runyard.ports.stores import RunStore
 from runyard.runs.kinds.registry import RunKinds
 from runyard.runs.scheduling.places import Places
 
-_LOOKED_AT = 20
-"""So many are read at a time, and learn whom they wait for: what a queue costs does not grow with its length."""
+_PAGE_SIZE = 20
+"""Runs read at a time, so that the cost of a pass does not grow with the length of the queue."""
 
 
 class Queues:
-    """Gives waiting runs their nodes: on each cluster first come, first served."""
+    """Gives queued runs their nodes, in order of submission for each cluster."""
 
     def __init__(
         self,
         runs: RunStore,
-        places: Places,
+        clusters: Places,
         start: Callable[[RunRecord, Gang], RunRecord],
         hand_over: Callable[[RunRecord], RunRecord],
         fail: Callable[[RunId, str], object],
-        failing: Callable[[RunId], contextlib.AbstractContextManager[None, bool | None]],
+        failing_run: Callable[[RunId], contextlib.AbstractContextManager[None, bool | None]],
         kinds: RunKinds,
     ) -> None:
-        """Around whatever is done for one run, `failing` has what goes wrong end that run."""
-        self._runs, self._places, self._start, self._fail = runs, places, start, fail
+        """`failing_run(run_id)` is a context in which a RunyardError fails that run."""
+        self._runs, self._clusters, self._start, self._fail = runs, clusters, start, fail
         self._hand_over = hand_over
-        self._failing, self._kinds = failing, kinds
+        self._failing_run, self._kinds = failing_run, kinds
 
     def serve(self, workspace: str, target: str) -> None:
-        """A run takes its nodes only when all before it on the cluster have theirs. One that has a queue of its own
-        gets all of them at once."""
+        """Start as many queued runs as there are nodes, in order. A cluster with its own queue gets all of them."""
         try:
-            serve = self._hand_over_first if self._places.queues_itself(workspace, target) else self._serve_first
-        except EngineError as error:  # its kind is missing or broken: they wait until that is put right
-            for waiting in self._runs.queue(workspace, target, limit=_LOOKED_AT):
-                self._say(waiting, str(error))
+            serve = self._hand_over_first if self._clusters.queues_itself(workspace, target) else self._serve_first
+        except EngineError as error:  # the compute kind is missing or broken: the runs wait until it is repaired
+            for waiting in self._runs.queue(workspace, target, limit=_PAGE_SIZE):
+                self._set_message(waiting, str(error))
             return
         while serve(workspace, target):
             pass
 
     def _hand_over_first(self, workspace: str, target: str) -> bool:
-        """Whether all that were looked at have left the queue, and others may be behind them."""
-        looked_at = self._runs.queue(workspace, target, limit=_LOOKED_AT)
-        handed_over = [run for run in self._wanted(looked_at) if self._is_handed_over(run)]
-        return len(handed_over) == _LOOKED_AT
+        """Submit one page of runs to the cluster's own queue; True if there may be more."""
+        page = self._runs.queue(workspace, target, limit=_PAGE_SIZE)
+        handed_over = [run for run in self._wanted(page) if self._is_handed_over(run)]
+        return len(handed_over) == _PAGE_SIZE
 
     def _is_handed_over(self, waiting: QueuedRun) -> bool:
-        with self._failing(waiting.id):
+        with self._failing_run(waiting.id):
             run = self._runs.get(waiting.id)
             if run.status is RunStatus.QUEUED:
                 self._hand_over(run)
@@ -58,40 +57,40 @@ class Queues:
         return False
 
     def _serve_first(self, workspace: str, target: str) -> bool:
-        """Whether all that were looked at have left the queue, and others may be behind them."""
-        looked_at = self._runs.queue(workspace, target, limit=_LOOKED_AT)
-        wanted = self._wanted(looked_at)
-        left = next((place for place, run in enumerate(wanted) if not self._leaves(run)), len(wanted))
+        """Start one page of runs; True if all of them left the queue and there may be more."""
+        page = self._runs.queue(workspace, target, limit=_PAGE_SIZE)
+        wanted = self._wanted(page)
+        left = next((index for index, run in enumerate(wanted) if not self._leaves(run)), len(wanted))
         for ahead, behind in pairwise(wanted[left:]):
             if ahead.parent_id is None or ahead.parent_id != behind.parent_id:
-                # It waits for that one as much as for nodes; children of one sweep need not be told.
-                self._say(behind, f"Waiting for nodes of '{target}' behind run {ahead.id}.")
-        return bool(wanted) and left == len(wanted) and len(looked_at) == _LOOKED_AT
+                # Children of the same sweep are not told: they may be thousands, and each message is a write.
+                self._set_message(behind, f"Waiting for nodes of '{target}' behind run {ahead.id}.")
+        return bool(wanted) and left == len(wanted) and len(page) == _PAGE_SIZE
 
     def _leaves(self, first: QueuedRun) -> bool:
-        """Whether the first of a queue has got its nodes, or has gone from it otherwise."""
-        with self._failing(first.id):
+        """Start the first run of the queue; True if it has left the queue, whatever the reason."""
+        with self._failing_run(first.id):
             run = self._runs.get(first.id)
             if run.status is not RunStatus.QUEUED:  # canceled this very moment
                 return True
-            gang = self._places.hold(run)
-            if gang.nodes:
-                self._start(run, gang)
-            elif self._places.cluster_of(run) is None:
+            allocation = self._clusters.hold(run)
+            if allocation.nodes:
+                self._start(run, allocation)
+            elif self._clusters.cluster_of(run) is None:
                 self._fail(run.id, f"There is no compute target '{run.target}' any more.")
             else:
-                self._say(run, gang.waits_for)
+                self._set_message(run, allocation.waits_for)
                 return False
             return True
-        return False  # somebody changed it this very moment, or it has failed: both wake the controller again
+        return False  # changed by another thread, or failed: both wake the controller again
 
     def _wanted(self, queue: Sequence[QueuedRun]) -> Sequence[QueuedRun]:
-        """Without those whose parent lets none of its children start any more."""
+        """Leave out runs whose parent does not let children start any more."""
         parents = {run.parent_id for run in queue if run.parent_id is not None}
         over = {parent_id for parent_id in parents if not self._kinds.let_start(parent_id)}
         return [run for run in queue if run.parent_id not in over]
 
-    def _say(self, run: RunRecord | QueuedRun, message: str) -> None:
+    def _set_message(self, run: RunRecord | QueuedRun, message: str) -> None:
         if run.message != message:
             with contextlib.suppress(NotFound):
                 self._runs.update(run.id, message=message)

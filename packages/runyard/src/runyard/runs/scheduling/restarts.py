@@ -1,5 +1,3 @@
-"""Whether a failed attempt is followed by another one, and what the run remembers of those before."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +7,7 @@ from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.runs.history.logs import LOG_STARTS
 
 PORT_TAKEN = "PortTaken"
-"""The error code of a part whose port a stranger took between choosing and binding: nobody's fault, worth a new try."""
+"""Error code of a task whose port was taken by another program between choosing and binding: worth a restart."""
 _RESTARTS = "restarts"
 _LOST_NODE, _PORT_TAKEN = "lost_node", "port_taken"
 _MOST_FOR_PORTS = 2
@@ -19,15 +17,15 @@ _MOST_FOR_PORTS = 2
 class Restart:
     counts: Mapping[str, int]
     text: str
-    """For its users: why, and which attempt comes."""
+    """Shown to users: the reason, and the number of the next attempt."""
 
     def facts(self, log_starts: Mapping[str, int]) -> dict[str, Any]:
-        """What the run carries until it ends. `log_starts`: how long each log is when the next attempt begins."""
+        """Exit facts to store until the run ends. `log_starts`: length of each log when the next attempt begins."""
         return {_RESTARTS: dict(self.counts), LOG_STARTS: dict(log_starts)}
 
 
 def restart_after(run: RunRecord, report: NodeReport) -> Restart | None:
-    """None where the run shall end as the report says."""
+    """Decide whether a failed attempt is followed by another; None if the run ends."""
     if report.outcome != "failed" or run.status in (RunStatus.CANCEL_REQUESTED, RunStatus.PREPARING):
         return None
     counts = restarts_of(run)
@@ -45,24 +43,24 @@ def restart_after(run: RunRecord, report: NodeReport) -> Restart | None:
 
 
 def restarts_of(run: RunRecord) -> Mapping[str, int]:
-    """How often it was started again, by reason."""
+    """Number of restarts by reason."""
     found: Mapping[str, int] = (run.exit_facts or {}).get(_RESTARTS) or {}
     return found
 
 
 def restores_outputs(run: RunRecord) -> bool:
-    """Whether its next attempt goes on from what the one before, or another run, left in outputs/."""
+    """Whether the next attempt begins with the outputs/ of the previous attempt or of another run."""
     return restarts_of(run).get(_LOST_NODE, 0) > 0 or outputs_of(run) is not None
 
 
 def outputs_of(run: RunRecord) -> RunId | None:
-    """The run whose outputs/ it begins with."""
+    """Run whose outputs/ this run begins with, if any."""
     found = run.definition.runyard.outputs_of
     return None if found is None else RunId(found)
 
 
 def kept_facts(run: RunRecord) -> dict[str, Any]:
-    """What the exit facts of a run that has ended still say of its restarts."""
+    """Exit facts about restarts that stay after the end of the run."""
     return {_RESTARTS: dict(restarts_of(run))} if restarts_of(run) else {}
 
 

@@ -12,31 +12,31 @@ _DEFAULT_GRACE_SECONDS = 10.0
 
 
 class Stopping:
-    """Tells every part of an attempt to stop. An engine that cannot be reached is told later."""
+    """Asks the engine to stop all node tasks of an attempt; repeats it where the engine could not be reached."""
 
-    def __init__(self, places: Places, runs: RunStore) -> None:
-        self._places, self._runs = places, runs
-        self._told: set[str] = set()
+    def __init__(self, clusters: Places, runs: RunStore) -> None:
+        self._clusters, self._runs = clusters, runs
+        self._canceled: set[str] = set()
 
     def cancel(self, run: RunRecord, grace: timedelta | None = None) -> None:
-        """As its user wishes, with the grace that the run asks for."""
+        """Cancel the attempt with the grace period of the run, or the given one."""
         if self.stop(run, grace=_grace(run) if grace is None else grace, end_as="canceled"):
-            self._told.add(run.ticket)
+            self._canceled.add(run.ticket)
 
     def stop(self, run: RunRecord, *, grace: timedelta, end_as: str) -> bool:
-        """False where the engine could not be reached; supervisors hear of it in the answers to their reports."""
+        """Stop all tasks. False if the engine could not be reached: supervisors learn it with their next report."""
         try:
-            self._places.site_of(run).engine.cancel(ticket_of(run), grace=grace, end_as=end_as)
+            self._clusters.site_of(run).engine.cancel(ticket_of(run), grace=grace, end_as=end_as)
         except EngineError:
             return False
         return True
 
     def cancel_untold(self, unfinished: Iterable[RunRecord]) -> None:
-        """Those that were canceled while their engine, or the service, was away."""
+        """Cancel runs in CancelRequested whose engine has not been asked yet."""
         canceled = [run for run in unfinished if run.status is RunStatus.CANCEL_REQUESTED and run.ticket]
-        self._told &= {run.ticket for run in canceled}
+        self._canceled &= {run.ticket for run in canceled}
         for run in canceled:
-            if run.ticket not in self._told:
+            if run.ticket not in self._canceled:
                 with contextlib.suppress(NotFound):
                     self.cancel(self._runs.get(run.id))
 

@@ -10,39 +10,39 @@ from runyard.runs.scheduling.places import Places
 _WITH_SUPERVISOR = frozenset(
     {RunStatus.PREPARING, RunStatus.STARTING, RunStatus.RUNNING, RunStatus.FINALIZING, RunStatus.CANCEL_REQUESTED}
 )
-_LOOKED_AFTER = frozenset({PartPhase.ALIVE, PartPhase.QUEUED})
-_CHANCES = 3
+_SUPERVISED = frozenset({PartPhase.ALIVE, PartPhase.QUEUED})
+_MOST_RECOVERIES = 3
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """A part of a run that nobody looks after."""
+    """A node task without a living supervisor."""
 
     run: RunRecord
     node: int
     phase: PartPhase
     why: str
     is_beyond_help: bool
-    """It was found lost time and again although it had been carried on."""
+    """True after several recoveries in a row that did not help."""
 
 
 @dataclass(frozen=True)
 class Sightings:
     found: Sequence[Sighting]
     unreachable: Mapping[str, str]
-    """Runs, by id, of which nothing can be said, and why: no sign that anything is wrong with them."""
+    """Run id to reason, for runs whose site did not answer. They may be running well."""
     queued: Sequence[RunRecord] = ()
-    """Runs in an engine's own queue, with what it says of them as their new message."""
+    """Runs in the engine's own queue, each with its new message."""
 
 
 class Watch:
-    """Asks engines about runs that should have supervisors; remembers how often in a row a part was lost."""
+    """Asks engines for the state of all supervised runs; counts how often in a row a task was lost."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
-        self._seen: Counter[tuple[str, int]] = Counter()
+    def __init__(self, clusters: Places) -> None:
+        self._clusters = clusters
+        self._times_lost: Counter[tuple[str, int]] = Counter()
 
-    def look(self, unfinished: Sequence[RunRecord]) -> Sightings:
+    def observe(self, unfinished: Sequence[RunRecord]) -> Sightings:
         watched = [run for run in unfinished if run.ticket and (run.status in _WITH_SUPERVISOR or run.is_handed_over)]
         lost: list[tuple[RunRecord, int, Observed]] = []
         queued: list[RunRecord] = []
@@ -54,14 +54,16 @@ class Watch:
                 unreachable |= {run.id: str(error) for run in runs}
                 continue
             for run in runs:
-                parts = observed[ticket_of(run)]
-                lost += [(run, node, part) for node, part in enumerate(parts) if part.phase not in _LOOKED_AFTER]
-                queued += _news_of_queue(run, parts)
-        self._seen = Counter({(run.ticket, node): self._seen[run.ticket, node] + 1 for run, node, _ in lost})
-        return Sightings([self._sighting(*one) for one in lost], unreachable, queued)
+                tasks = observed[ticket_of(run)]
+                lost += [(run, node, task) for node, task in enumerate(tasks) if task.phase not in _SUPERVISED]
+                queued += _queue_message(run, tasks)
+        self._times_lost = Counter(
+            {(run.ticket, node): self._times_lost[run.ticket, node] + 1 for run, node, _ in lost}
+        )
+        return Sightings([self._lost_task(*one) for one in lost], unreachable, queued)
 
-    def _sighting(self, run: RunRecord, node: int, part: Observed) -> Sighting:
-        return Sighting(run, node, part.phase, part.why, self._seen[run.ticket, node] > _CHANCES)
+    def _lost_task(self, run: RunRecord, node: int, task: Observed) -> Sighting:
+        return Sighting(run, node, task.phase, task.why, self._times_lost[run.ticket, node] > _MOST_RECOVERIES)
 
     def _by_site(
         self, watched: Sequence[RunRecord], unreachable: dict[str, str]
@@ -71,7 +73,7 @@ class Watch:
         for run in watched:
             target = (run.workspace, run.target)
             try:
-                site = sites.get(target) or sites.setdefault(target, self._places.site_of(run))
+                site = sites.get(target) or sites.setdefault(target, self._clusters.site_of(run))
             except EngineError as error:
                 unreachable[run.id] = str(error)
                 continue
@@ -79,7 +81,7 @@ class Watch:
         return list(found.values())
 
 
-def _news_of_queue(run: RunRecord, parts: Sequence[Observed]) -> Sequence[RunRecord]:
-    why = next((part.why for part in parts if part.phase is PartPhase.QUEUED and part.why), "")
+def _queue_message(run: RunRecord, tasks: Sequence[Observed]) -> Sequence[RunRecord]:
+    why = next((task.why for task in tasks if task.phase is PartPhase.QUEUED and task.why), "")
     message = f"In the queue of '{run.target}': {why}"
     return [replace(run, message=message)] if why and run.is_handed_over and run.message != message else []

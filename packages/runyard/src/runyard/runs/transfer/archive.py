@@ -1,4 +1,4 @@
-"""The archive that runs are moved in: a plain tar, written and read as a stream.
+"""Archive of exported runs: a plain tar, written and read as a stream.
 
     runyard-export.json      format, workspace, ids of the runs
     blobs/SHA256             every file that the runs and models name
@@ -8,8 +8,8 @@
     models.json              models registered from the runs
     end.json                 the hash of all before it
 
-Names are ours alone: users' names and paths stand inside the members. The reader takes regular members with these
-names in this order and nothing else, so an archive can neither reach a file outside nor grow beyond its own size.
+Only these names occur: users' names and paths are inside the members. The reader accepts regular members with these
+names and nothing else, so an archive can neither write outside its folder nor expand beyond its own size.
 """
 
 import hashlib
@@ -33,13 +33,13 @@ _NAME = re.compile(
 
 
 class ArchiveWriter:
-    """Makes the bytes of an archive, member by member."""
+    """Writes an archive member by member, as an iterator of bytes."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
 
     def member(self, name: str, size: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Raises ValueError where the pieces are not of that size together."""
+        """Bytes of one member. Raises ValueError if the pieces do not add up to `size`."""
         info = tarfile.TarInfo(name)
         info.size, info.mode = size, 0o600
         written = 0
@@ -65,7 +65,7 @@ class ArchiveWriter:
 
 
 class Member:
-    """One file of an archive that is being read; what is not read of it is passed over."""
+    """One file of an archive that is being read; the reader skips what is left unread."""
 
     def __init__(self, name: str, size: int, pieces: Iterator[bytes]) -> None:
         self.name, self.size, self.pieces = name, size, pieces
@@ -82,7 +82,7 @@ class ArchiveReader:
         self._digest = hashlib.sha256()
 
     def members(self) -> Iterator[Member]:
-        """Ends once the hash at the end is right. Raises InvalidArgument for anything that is not as written."""
+        """Yield all members, then check the hash at the end. Raises InvalidArgument for a damaged archive."""
         while True:
             before = self._digest.hexdigest()
             name, size = _named(self._exactly(_BLOCK))
@@ -90,7 +90,7 @@ class ArchiveReader:
             if name == END:
                 _check_end(b"".join(content) if size < _PIECE_BYTES else b"", before)
                 for _ in self._source:
-                    pass  # an answer can be sent only when the body has been read
+                    pass  # the HTTP answer can be sent only after the whole body was read
                 return
             yield Member(name, size, content)
             for _ in content:

@@ -23,7 +23,7 @@ from runyard.version import VERSION
 
 @dataclass(frozen=True)
 class Moved:
-    """What runs are moved with."""
+    """Stores that exports and imports use."""
 
     runs: RunStore
     transfer: RunTransfer
@@ -32,11 +32,11 @@ class Moved:
     assets: AssetStore
     clock: Clock
     incoming: Path
-    """A folder for what is on its way; emptied when the service starts."""
+    """Folder for temporary files; emptied when the service starts."""
 
 
 class RunDescription(TypedDict):
-    """`run.json` of an archive: the run's rows, and how long its metrics and logs are, with their hashes."""
+    """`run.json` of an archive: the rows of the run, and sizes and hashes of its metrics and logs."""
 
     rows: dict[str, Any]
     metrics: list[Any]
@@ -44,12 +44,16 @@ class RunDescription(TypedDict):
 
 
 class RunExports:
-    def __init__(self, around: Moved, access: Access) -> None:
-        self._around, self._access = around, access
+    """Writes runs, their children and their models to an archive."""
+
+    def __init__(self, stores: Moved, access: Access) -> None:
+        self._stores, self._access = stores, access
 
     def export(self, who: Principal, run_ids: Sequence[RunId]) -> Iterator[bytes]:
-        """The archive, in pieces; children come along. All that can be refused is refused before the first piece:
-        NotFound, Conflict for a run that goes on, BlobDamaged for a file that is not as it was stored."""
+        """Archive of the runs and their children, in pieces.
+
+        Before the first piece: raises NotFound, Conflict for an unfinished run, BlobDamaged for a damaged file.
+        """
         self._access.service(who, Action.MOVE_RUNS)
         found = self._chosen(run_ids)
         models = self._models(found)
@@ -57,19 +61,19 @@ class RunExports:
         return self._pieces(found, models, wanted)
 
     def described(self, run_id: RunId, metrics: IO[bytes] | None = None) -> RunDescription:
-        """`run.json` of a run; its metrics are written to `metrics`."""
+        """`run.json` of a run. Writes its metrics to `metrics`."""
         digest, size = hashlib.sha256(), 0
-        for line in self._around.transfer.metric_lines(run_id):
+        for line in self._stores.transfer.metric_lines(run_id):
             digest.update(line)
             size += len(line)
             if metrics is not None:
                 metrics.write(line)
         return {
-            "rows": self._around.transfer.rows(run_id),
+            "rows": self._stores.transfer.rows(run_id),
             "metrics": [size, digest.hexdigest()],
             "logs": [
                 [path, size, _hash(self._log(run_id, path, size))]
-                for path, size in self._around.logs.sizes(run_id).items()
+                for path, size in self._stores.logs.sizes(run_id).items()
             ],
         }
 
@@ -78,8 +82,8 @@ class RunExports:
             raise InvalidArgument("No run is named.", hint="Name the runs to export.")
         found: dict[RunId, RunRecord] = {}
         for run_id in run_ids:
-            run = self._around.runs.get(run_id)
-            found |= {one.id: one for one in (run, *self._around.runs.descendants(run_id))}
+            run = self._stores.runs.get(run_id)
+            found |= {one.id: one for one in (run, *self._stores.runs.descendants(run_id))}
         chosen = sorted(found.values(), key=lambda run: run.sequence)
         for run in chosen:
             if not run.status.is_terminal:
@@ -92,13 +96,13 @@ class RunExports:
 
     def _models(self, found: Sequence[RunRecord]) -> list[Asset]:
         ids = {run.id for run in found}
-        listed = self._around.assets.list(found[0].workspace, AssetKind.MODEL)
+        listed = self._stores.assets.list(found[0].workspace, AssetKind.MODEL)
         return [model for model in listed if model.body.get("run_id") in ids]
 
     def _blobs_of(self, found: Sequence[RunRecord], models: Sequence[Asset]) -> dict[str, int]:
         wanted: dict[str, int] = {}
         for run in found:
-            rows = self._around.transfer.rows(run.id)
+            rows = self._stores.transfer.rows(run.id)
             entries = [(file["path"], file["sha256"], file["size"]) for file in rows["files"]]
             entries += [tuple(entry[:3]) for entry in (rows["snapshot"] or {"entries": ()})["entries"]]
             for path, sha256, size in entries:
@@ -112,7 +116,7 @@ class RunExports:
 
     def _require(self, name: str, sha256: str, size: int) -> None:
         try:
-            self._around.blobs.verified_path(sha256, size=size)
+            self._stores.blobs.verified_path(sha256, size=size)
         except (NotFound, BlobDamaged) as error:
             raise BlobDamaged(f"The file {name} is missing or damaged.", hint="Run: runyard check --repair") from error
 
@@ -123,7 +127,7 @@ class RunExports:
             "runyard": VERSION,
             "workspace": found[0].workspace,
             "runs": [run.id for run in found],
-            "exported_at": self._around.clock.now().isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "exported_at": self._stores.clock.now().isoformat(timespec="seconds").replace("+00:00", "Z"),
         }
         yield from writer.json(HEAD, head)
         for sha256, size in sorted(wanted.items()):
@@ -134,8 +138,8 @@ class RunExports:
         yield from writer.end()
 
     def _run(self, writer: ArchiveWriter, folder: str, run_id: RunId) -> Iterator[bytes]:
-        self._around.incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=self._around.incoming) as metrics:
+        self._stores.incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self._stores.incoming) as metrics:
             described = self.described(run_id, metrics)
             for number, (path, size, _) in enumerate(described["logs"]):
                 yield from writer.member(f"{folder}/logs/{number}", size, self._log(run_id, path, size))
@@ -145,17 +149,17 @@ class RunExports:
         yield from writer.json(f"{folder}/run.json", described)
 
     def _blob(self, sha256: str) -> Iterator[bytes]:
-        with self._around.blobs.open(sha256) as opened:
+        with self._stores.blobs.open(sha256) as opened:
             while piece := opened.read(PIECE_BYTES):
                 yield piece
 
     def _log(self, run_id: RunId, path: str, size: int) -> Iterator[bytes]:
         for offset in range(0, size, PIECE_BYTES):
-            yield self._around.logs.read(run_id, path, offset, min(PIECE_BYTES, size - offset))
+            yield self._stores.logs.read(run_id, path, offset, min(PIECE_BYTES, size - offset))
 
 
 def fingerprint(described: RunDescription) -> str:
-    """The same for the same run wherever it lies: its number may differ, and when its snapshot was first stored."""
+    """Hash of a run that is equal on all services: without its number and the time its snapshot was stored."""
     rows = described["rows"]
     run = {name: value for name, value in rows["run"].items() if name != "number"}
     snapshot = rows["snapshot"] and {name: value for name, value in rows["snapshot"].items() if name != "created_at"}

@@ -28,7 +28,7 @@ _MODEL = {"id": str, "name": str, "version": int, "body": dict, "tags": dict, "c
 
 @dataclass
 class Imported:
-    """Ids of runs and NAME:VERSION of models: those that are new here, and those that were here already, equal."""
+    """Ids of runs and NAME:VERSION of models: new ones, and known ones that were here already and are equal."""
 
     workspace: str
     runs: list[str] = field(default_factory=list)
@@ -38,31 +38,33 @@ class Imported:
 
 
 class RunImports:
-    def __init__(self, around: Moved, exports: RunExports, workspaces: Workspaces) -> None:
-        self._around, self._exports, self._workspaces = around, exports, workspaces
+    """Reads runs and models from an archive."""
+
+    def __init__(self, stores: Moved, exports: RunExports, workspaces: Workspaces) -> None:
+        self._stores, self._exports, self._workspaces = stores, exports, workspaces
 
     def take(self, who: Principal, workspace: str, pieces: Iterable[bytes]) -> Imported:
-        """Store the runs of an archive, under their ids. Safe to repeat.
+        """Store the runs of an archive under their ids. Safe to repeat.
 
-        The whole archive is read and checked first. Raises InvalidArgument for one that is damaged or cannot be
-        right, and Conflict for a run or model that is here and differs; nothing is stored then.
+        The whole archive is read and checked first. Raises InvalidArgument for a damaged archive, and Conflict for a
+        run or model that is here already and differs; nothing is stored then.
         """
         self._workspaces.enter(who, Action.MOVE_RUNS, workspace)
-        self._around.incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._stores.incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (
-            explained(self._around.incoming),
-            tempfile.TemporaryDirectory(prefix="import-", dir=self._around.incoming) as folder,
+            explained(self._stores.incoming),
+            tempfile.TemporaryDirectory(prefix="import-", dir=self._stores.incoming) as folder,
         ):
             archive = _Spool(Path(folder), self._put_blob)
             archive.read(pieces)
-            return _Import(self._around, self._exports, workspace, archive).store()
+            return _Import(self._stores, self._exports, workspace, archive).store()
 
     def _put_blob(self, sha256: str, pieces: Iterator[bytes]) -> None:
-        self._around.blobs.put(sha256, pieces)
+        self._stores.blobs.put(sha256, pieces)
 
 
 class _Spool:
-    """An archive's members on disk, but for its blobs, which go where blobs lie."""
+    """Members of an archive in a temporary folder; blobs go to the blob store at once."""
 
     def __init__(self, folder: Path, put_blob: Callable[[str, Iterator[bytes]], None]) -> None:
         self._folder, self._put_blob = folder, put_blob
@@ -84,7 +86,7 @@ class _Spool:
                 self._keep(member)
 
     def described(self, number: int) -> RunDescription:
-        """`run.json` of a run, found to tell of the logs and metrics that are in the archive."""
+        """`run.json` of a run, checked against the logs and metrics in the archive."""
         name = f"runs/{number}/run.json"
         if name not in self._hashes:
             raise InvalidArgument(f"The archive lacks {name}.")
@@ -92,11 +94,11 @@ class _Spool:
         if not isinstance(described, dict) or described.keys() != {"rows", "metrics", "logs"}:
             raise InvalidArgument(f"{name} of the archive does not describe a run.")
         listed = [("metrics.jsonl", described["metrics"])]
-        for place, row in enumerate(_a_list(described["logs"], name)):
+        for index, row in enumerate(_a_list(described["logs"], name)):
             is_log = isinstance(row, list) and len(row) == 3 and isinstance(row[0], str)
             if not is_log or check_path(row[0], "log path") != row[0]:
                 raise InvalidArgument(f"{name} of the archive has a log without a right path.")
-            listed.append((f"logs/{place}", row[1:]))
+            listed.append((f"logs/{index}", row[1:]))
         for inner, facts in listed:
             if facts != self._hashes.get(f"runs/{number}/{inner}"):
                 raise InvalidArgument(f"runs/{number}/{inner} of the archive is missing or has another hash.")
@@ -135,20 +137,20 @@ class _Spool:
 
 
 class _Import:
-    def __init__(self, around: Moved, exports: RunExports, workspace: str, archive: _Spool) -> None:
-        self._around, self._exports, self._workspace, self._archive = around, exports, workspace, archive
+    def __init__(self, stores: Moved, exports: RunExports, workspace: str, archive: _Spool) -> None:
+        self._stores, self._exports, self._workspace, self._archive = stores, exports, workspace, archive
         self._done = Imported(workspace)
 
     def store(self) -> Imported:
         new = [number for number, run_id in enumerate(self._archive.run_ids) if self._is_new(number, run_id)]
-        self._refuse_circles()
+        self._refuse_cycles()
         models = [model for given in self._archive.models if (model := self._new_model(given)) is not None]
         stored: list[Asset] = []
         try:
             for number in new:
                 self._store(number)
             for model in models:
-                self._around.transfer.insert_model(model)
+                self._stores.transfer.insert_model(model)
                 stored.append(model)
         except Exception:
             self._undo(stored)
@@ -157,12 +159,12 @@ class _Import:
         return self._done
 
     def _undo(self, models: list[Asset]) -> None:
-        """Some of what an archive holds is found to be wrong by the database alone."""
+        """Delete what was stored, after an error that only the database could find."""
         for model in models:
-            self._around.assets.delete(self._workspace, AssetKind.MODEL, model.name, model.version)
+            self._stores.assets.delete(self._workspace, AssetKind.MODEL, model.name, model.version)
         for run_id in reversed(self._done.runs):
-            self._around.runs.delete(RunId(run_id))
-            self._around.logs.delete(run_id)
+            self._stores.runs.delete(RunId(run_id))
+            self._stores.logs.delete(run_id)
 
     def _is_new(self, number: int, run_id: RunId) -> bool:
         described = self._archive.described(number)
@@ -184,29 +186,29 @@ class _Import:
         return False
 
     def _store(self, number: int) -> None:
-        """Logs first: a run is there when all of it is."""
+        """Store logs first, rows last: a run that can be read is complete."""
         described = self._archive.described(number)
         run_id = self._archive.run_ids[number]
-        self._around.logs.delete(run_id)
-        for place, (path, _, _) in enumerate(described["logs"]):
-            offset = self._around.logs.append(run_id, path, 0, b"")
-            with self._archive.file(f"runs/{number}/logs/{place}").open("rb") as log:
+        self._stores.logs.delete(run_id)
+        for index, (path, _, _) in enumerate(described["logs"]):
+            offset = self._stores.logs.append(run_id, path, 0, b"")
+            with self._archive.file(f"runs/{number}/logs/{index}").open("rb") as log:
                 while piece := log.read(PIECE_BYTES):
-                    offset = self._around.logs.append(run_id, path, offset, piece)
-        self._around.logs.seal(run_id)
+                    offset = self._stores.logs.append(run_id, path, offset, piece)
+        self._stores.logs.seal(run_id)
         try:
             lines = self._archive.lines(f"runs/{number}/metrics.jsonl")
-            self._around.transfer.insert(self._workspace, described["rows"], lines)
+            self._stores.transfer.insert(self._workspace, described["rows"], lines)
         except AlreadyExists:
             raise Conflict(f"Run {run_id!r} was made here while the archive was read.") from None
         except Exception:
-            self._around.logs.delete(run_id)
+            self._stores.logs.delete(run_id)
             raise
         self._done.runs.append(run_id)
 
     def _check(self, run_id: RunId, given: Any) -> None:
-        """That the rows are of this run alone, and that all they name is here."""
-        rows = self._around.transfer.checked(given)
+        """Check that the rows belong to this run only, and that all files and runs they name exist."""
+        rows = self._stores.transfer.checked(given)
         run = rows["run"]
         if run["id"] != run_id:
             raise InvalidArgument(f"The archive has the rows of {run['id']!r} as those of run {run_id!r}.")
@@ -240,38 +242,38 @@ class _Import:
                 hint=f"Export {relative!r}: its children come along.",
             )
 
-    def _refuse_circles(self) -> None:
-        """A run that is its own ancestor would keep whoever looks for the first one busy for ever."""
+    def _refuse_cycles(self) -> None:
+        """Raise InvalidArgument for a run that is its own ancestor: a search for the root would never end."""
         parents = {
             run_id: self._archive.described(number)["rows"]["run"]["parent_id"]
             for number, run_id in enumerate(self._archive.run_ids)
         }
-        firsts: set[str | None] = {None}
+        checked: set[str | None] = {None}
         for run_id in parents:
-            line: list[str | None] = []
-            above: str | None = run_id
-            while above not in firsts:
-                if above in line:
+            ancestors: list[str | None] = []
+            ancestor: str | None = run_id
+            while ancestor not in checked:
+                if ancestor in ancestors:
                     raise InvalidArgument(f"The archive has run {run_id!r} below itself.")
-                line.append(above)
-                above = parents.get(RunId(str(above)))
-            firsts.update(line)
+                ancestors.append(ancestor)
+                ancestor = parents.get(RunId(str(ancestor)))
+            checked.update(ancestors)
 
     def _check_entries(self, run_id: RunId, entries: list[FileEntry]) -> None:
         if checked_entries(entries) != sorted(entries, key=lambda entry: entry.path):
             raise InvalidArgument(f"The archive has files of run {run_id!r} whose paths or sizes cannot be right.")
         for entry in entries:
             try:
-                self._around.blobs.verified_path(entry.sha256, size=entry.size)
+                self._stores.blobs.verified_path(entry.sha256, size=entry.size)
             except (NotFound, BlobDamaged):
                 raise InvalidArgument(f"The archive lacks the file {entry.path!r} of run {run_id!r}.") from None
 
     def _new_model(self, given: Any) -> Asset | None:
-        """None for one that is here already and the same."""
+        """Model to store; None if it is here already and equal. Raises Conflict if it differs."""
         model = self._checked_model(given)
         named = f"{model.name}:{model.version}"
         try:
-            there = self._around.assets.get(self._workspace, AssetKind.MODEL, model.name, model.version)
+            there = self._stores.assets.get(self._workspace, AssetKind.MODEL, model.name, model.version)
         except NotFound:
             return model
         if model_json(there) != model_json(model):
@@ -299,7 +301,7 @@ class _Import:
 
     def _find(self, run_id: RunId) -> RunRecord | None:
         try:
-            return self._around.runs.get(run_id)
+            return self._stores.runs.get(run_id)
         except NotFound:
             return None
 

@@ -20,7 +20,7 @@ ONE_INPUT = "data"
 
 
 class AttemptData:
-    """What a node is told when it brings the data of an attempt: files, and how to reach their stores."""
+    """Data of an attempt for its node: the files of its datasets, and access to their stores."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class AttemptData:
         refuses_changes: bool,
         name_place: Callable[[str], str],
     ) -> None:
-        """`name_place` gives a folder a name that no other service's folder has, and that tells nothing of it."""
+        """`name_place` maps a folder to a unique name that does not reveal its path."""
         self._runs, self._assets, self._datasets, self._stores = runs, assets, datasets, stores
         self._lineage, self._network, self._refuses_changes = lineage, network, refuses_changes
         self._access, self._name_place = access, name_place
@@ -43,9 +43,11 @@ class AttemptData:
     def of_attempt(
         self, who: Principal, attempt_id: AttemptId, *, stores_alone: bool, is_apart: bool
     ) -> DataForAttempt:
-        """Records what the run reads, and warns it of data that changed since its version was made.
-        `stores_alone` leaves the datasets out: for whoever writes at the run's end. A node that `is_apart` does not
-        see the service's disk."""
+        """Data of an attempt. Records what the run reads, and warns of data that changed since its version was made.
+
+        `stores_alone` leaves out the datasets, for the uploads at the end of a run. A node that `is_apart` does not
+        share a disk with the service. Raises Conflict if the run has ended, SourceChanged where changes are refused.
+        """
         self._access.attempt(who, Action.SERVE_ATTEMPT, attempt_id)
         run = self._runs.get(run_of(attempt_id))
         if run.status.is_terminal:
@@ -57,12 +59,14 @@ class AttemptData:
         return self._reachable(run.workspace, found, named, rules, is_apart)
 
     def of_dataset(self, who: Principal, workspace: str, dataset_id: str, *, is_apart: bool) -> DataForAttempt:
-        """Access to one dataset: the stores that its files lie on, and no others. Files in the operator's own bucket
-        are read through the service, unless the caller may read every credential."""
+        """Files of one dataset, and access to the stores that they are on, and no others.
+
+        Files in the operator's bucket are read through the service, unless the caller may read every credential.
+        """
         self._access.workspace(who, Action.OPEN_DATASET, workspace)
         dataset = self._lineage.looked_up(who, self._datasets.get(who, workspace, dataset_id))
         rules = self._network.for_request({})
-        seen = self._datasets.look(who, dataset, rules)
+        seen = self._datasets.resolve_saved(who, dataset, rules)
         found = {ONE_INPUT: seen.resolved.as_given(seen.changes)}
         patient = replace(rules, retry_seconds=60.0, silence_seconds=60.0)
         data = self._reachable(workspace, found, set(), patient, is_apart)
@@ -74,15 +78,15 @@ class AttemptData:
         found = {}
         for name, dataset in datasets.items():
             with _naming(name):
-                seen = self._datasets.look(SERVICE, dataset, rules)
+                seen = self._datasets.resolve_saved(SERVICE, dataset, rules)
             found[name] = seen.resolved.as_given([f"Data input {name!r}: {change}" for change in seen.changes])
-        self._tell_changes(run, [change for files in found.values() for change in files.changes])
-        self._lineage.read(
+        self._warn_of_changes(run, [change for files in found.values() for change in files.changes])
+        self._lineage.record_inputs(
             run.id, {name: (dataset, wanted[name].mode.capitalize()) for name, dataset in datasets.items()}
         )
         return found
 
-    def _tell_changes(self, run: RunRecord, changes: Sequence[str]) -> None:
+    def _warn_of_changes(self, run: RunRecord, changes: Sequence[str]) -> None:
         if changes and self._refuses_changes:
             raise SourceChanged(
                 " ".join(changes), hint="Register a new version of the dataset, or set RUNYARD_CHANGED_DATA=warn."
@@ -106,19 +110,19 @@ class AttemptData:
         return DataForAttempt(found, stores, rules)
 
     def _without_operators(self, workspace: str, data: DataForAttempt) -> DataForAttempt:
-        """The operator's credentials open the data of every workspace, so they stay here."""
+        """Data without the operator's credentials: they would open the data of every workspace."""
         own = {name: one for name, one in data.stores.items() if self._stores.has_operators_secrets(workspace, name)}
         hidden = {name: self._through_the_service(workspace, name, one) for name, one in own.items()}
         return replace(data, stores={**data.stores, **hidden})
 
     def _through_the_service(self, workspace: str, name: str, access: StoreAccess) -> StoreAccess:
-        """A store as others reach it; where the service is, and by which token, they know themselves."""
+        """Access to a store through the service. The caller knows the service's address and its own token."""
         return StoreAccess("service", f"{workspace}/{name}", {"place": self._name_place(access.root)})
 
 
 @contextmanager
 def _naming(input_name: str) -> Iterator[None]:
-    """Whatever goes wrong in the block becomes an error that names the input."""
+    """Name the data input in the errors of the block."""
     try:
         yield
     except RunyardError as error:

@@ -1,5 +1,3 @@
-"""The datasets and datastores that a run definition names, and whether they are in its workspace."""
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,7 +11,7 @@ from runyard.ports.stores import AssetStore
 
 
 def planned_data(assets: AssetStore, workspace: str, run_id: str, definition: RunDefinition) -> tuple[DataItem, ...]:
-    """As `plan_data`, with the workspace's default datastore where one is needed."""
+    """Data items of a run, as `plan_data`, with the default datastore of the workspace."""
     default = _default_datastore(assets, workspace) if definition.outputs else DEFAULT_DATASTORE
     return plan_data(definition, run_id, default)
 
@@ -26,7 +24,7 @@ def _default_datastore(assets: AssetStore, workspace: str) -> str:
 
 
 def require_data(assets: AssetStore, workspace: str, items: Iterable[DataItem]) -> None:
-    """Raises NotFound naming the first dataset or datastore that is not there, and who asks for it."""
+    """Raise NotFound naming the first dataset or datastore that does not exist, and the input that names it."""
     for item in items:
         if item.dataset_id:
             require_dataset(assets, workspace, item.name, item.dataset_id)
@@ -45,7 +43,7 @@ def require_dataset(assets: AssetStore, workspace: str, input_name: str, dataset
 
 
 def packages_for_tables(assets: AssetStore, workspace: str, definition: RunDefinition) -> tuple[str, ...]:
-    """What a script needs to read the tabular datasets among its inputs; one that is not there any more counts not."""
+    """Packages that a script needs to read its tabular inputs. Datasets that are gone are ignored."""
     packages: dict[str, None] = {}
     for one in definition.data.values():
         try:

@@ -31,7 +31,7 @@ REMEMBERED_DATASETS = 8
 @dataclass(frozen=True)
 class NewDataset:
     name: str
-    """"" for one that is only saved."""
+    """"" for a dataset that is saved and not registered."""
     definition: DatasetDefinition
     tags: Tags = field(default_factory=dict)
     validate: bool = True
@@ -41,14 +41,14 @@ class NewDataset:
 
 @dataclass(frozen=True)
 class Seen:
-    """The files of a dataset as they are now, and what is other than when its version was made."""
+    """Files of a saved dataset as they are now, and what changed since its version was made."""
 
     resolved: Resolved
     changes: Sequence[str]
 
 
 class Datasets:
-    """Saved datasets: definitions whose every version pins what it saw."""
+    """Use cases of saved datasets. Each version has a pin: a record of the files that it saw."""
 
     def __init__(
         self,
@@ -63,24 +63,27 @@ class Datasets:
         self._assets, self._workspaces, self._stores, self._files = assets, workspaces, stores, files
         self._pins, self._network, self._access, self._resolver = pins, network, access, Resolver(stores)
         self._recent: Recent[tuple[str, str], dict[str, FoundFile]] = Recent(REMEMBERED_DATASETS, REMEMBERED_SECONDS)
-        # One service owns a home, so a lock in it is enough to keep versions apart.
+        # Only one service process uses a home, so a lock here is enough to number versions.
         self._writing = threading.Lock()
 
     def save(self, who: Principal, workspace: str, new: NewDataset) -> Asset:
-        """The asset, pinned to what is there now unless not to be validated. The same definition of the same data
-        again is the version that is there; AlreadyExists for another one unless `create_new_version`."""
+        """Save a dataset, with a pin of its current files if `validate`.
+
+        The same definition and data again return the existing version. Raises AlreadyExists for another one under the
+        same name, unless `create_new_version`.
+        """
         self._workspaces.enter(who, Action.CREATE_ASSET, workspace)
         if new.name:
             check_asset_name(AssetKind.DATASET, new.name)
         made = new.definition
-        file_steps(made)  # also of one that is not validated
+        file_steps(made)  # checked even without `validate`
         if new.validate:
             self._access.workspace(who, Action.READ_DATASET, workspace)
             resolved = self._resolver.resolve(workspace, made, self._network.for_request(new.variables))
             made = made.with_pin(self._pins.make(resolved.files))
         with self._writing:
             there = self._latest(workspace, new.name)
-            if there is not None and _says_the_same(DatasetDefinition(there.body), made):
+            if there is not None and _is_same(DatasetDefinition(there.body), made):
                 return there
             if there is not None and new.name and not new.create_new_version:
                 raise _taken(there, made)
@@ -104,26 +107,30 @@ class Datasets:
         variables: Mapping[str, str],
         most: int | None = None,
     ) -> Resolved:
-        """The files that a definition means, unsaved; with `most` the first few, to see that there are any."""
+        """Files of a definition that is not saved. With `most`, only the first few, to check that there are any."""
         self._workspaces.enter(who, Action.READ_DATASET, workspace)
         return self._resolver.resolve(workspace, definition, self._network.for_request(variables), most)
 
-    def look(self, who: Principal, dataset: Asset, rules: NetworkRules) -> Seen:
-        """The files of a saved one."""
+    def resolve_saved(self, who: Principal, dataset: Asset, rules: NetworkRules) -> Seen:
+        """Current files of a saved dataset, and how they differ from its pin."""
         self._access.asset(who, Action.READ_DATASET, dataset)
         saved = DatasetDefinition(dataset.body)
         resolved = self._resolver.resolve(dataset.workspace, saved, rules)
         self._recent.put((dataset.workspace, dataset.id), {file.source.path: file for file in resolved.files})
         return Seen(resolved, self._pins.changes(saved.pin, resolved.files))
 
-    def look_now(self, who: Principal, dataset: Asset, variables: Mapping[str, str]) -> Seen:
-        return self.look(who, dataset, self._network.for_request(variables))
+    def resolve_saved_now(self, who: Principal, dataset: Asset, variables: Mapping[str, str]) -> Seen:
+        """As `resolve_saved`, for a request of a user with these proxy variables."""
+        return self.resolve_saved(who, dataset, self._network.for_request(variables))
 
     def open(
         self, who: Principal, workspace: str, dataset_id: str, path: str, variables: Mapping[str, str] | None = None
     ) -> Content:
-        """One file of a saved dataset. A listing of a moment ago is good enough; where the file is another by now, and
-        it is remote, reading it is SourceChanged. `variables` are the proxies and certificates of whoever asks."""
+        """Open one file of a saved dataset, by a listing of the last minute if there is one.
+
+        Reading a remote file that has changed since raises SourceChanged. `variables` are the proxies and certificates
+        of the caller.
+        """
         self._access.workspace(who, Action.READ_DATASET, workspace)
         rules = self._network.for_request(variables or {})
         found = (self._recent.get((workspace, dataset_id)) or {}).get(path)
@@ -131,7 +138,7 @@ class Datasets:
             store = self._stores.open(workspace, found.source.store, rules)
             if not _is_stale(store, found):
                 return self._files.content(store, found.stored)
-        self.look(who, self.get(who, workspace, dataset_id), rules)
+        self.resolve_saved(who, self.get(who, workspace, dataset_id), rules)
         found = (self._recent.get((workspace, dataset_id)) or {}).get(path)
         if found is None:
             raise NotFound(f"The dataset has no file {ascii(path)[:200]}.", hint="to_path() lists its files.")
@@ -145,7 +152,7 @@ class Datasets:
 
 
 class DatasetRules(PlainKind[DatasetDefinition]):
-    """A version never changes but for its description and properties."""
+    """Rules of changes: of a version only description and properties can change."""
 
     def checked_change(self, who: Principal, seen: Asset, changed: DatasetDefinition) -> DatasetDefinition:
         before, checked = DatasetDefinition(seen.body), DatasetDefinition.parse(changed.raw)
@@ -159,7 +166,7 @@ class DatasetRules(PlainKind[DatasetDefinition]):
 
 
 def _is_stale(store: DataStore, file: FoundFile) -> bool:
-    """Looked at on this machine's disks alone: elsewhere that would double the requests of a download."""
+    """Whether a remembered file has changed. Checked on local disks only: on others it would double the requests."""
     if store.local_root is None:
         return False
     try:
@@ -168,7 +175,7 @@ def _is_stale(store: DataStore, file: FoundFile) -> bool:
         return True
 
 
-def _says_the_same(there: DatasetDefinition, made: DatasetDefinition) -> bool:
+def _is_same(there: DatasetDefinition, made: DatasetDefinition) -> bool:
     if not there.means_the_same(made):
         return False
     return made.manifest is None or made.manifest == there.manifest

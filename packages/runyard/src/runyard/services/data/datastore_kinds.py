@@ -1,4 +1,4 @@
-"""The kinds of datastores: which settings and credentials each takes, and how it is reached with them."""
+"""Kinds of datastores: the settings and credentials of each, and the store access made from them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,13 +21,13 @@ class DatastoreKind:
     v1_type: str
     required: tuple[str, ...]
     access: Callable[[Texts, Texts], StoreAccess]
-    """Of its settings and credentials."""
+    """Makes the access from settings and credentials."""
     optional: tuple[str, ...] = ()
     credentials: Mapping[str, str] = field(default_factory=dict)
-    """The credential type that each credential stands for; "" for one that goes with another."""
+    """Credential type (SDK v1) by the name of the credential; "" for one that accompanies another."""
 
 
-def _of_container(kind: str, container: str, *options: str, **renamed: str) -> Callable[[Texts, Texts], StoreAccess]:
+def _bucket_access(kind: str, container: str, *options: str, **renamed: str) -> Callable[[Texts, Texts], StoreAccess]:
     def access(settings: Texts, credentials: Texts) -> StoreAccess:
         root = "/".join(filter(None, (settings[container], settings.get("prefix", ""))))
         names = {name: name for name in options} | renamed
@@ -42,14 +42,14 @@ KINDS: Mapping[str, DatastoreKind] = {
     "azure_blob": DatastoreKind(
         "AzureBlob",
         ("account_name", "container_name"),
-        _of_container("azure", "container_name", "account_name", "protocol", "endpoint"),
+        _bucket_access("azure", "container_name", "account_name", "protocol", "endpoint"),
         _AZURE_WORDS,
         {"account_key": "AccountKey", "sas_token": "Sas"},
     ),
     "azure_data_lake_gen2": DatastoreKind(
         "AzureDataLakeGen2",
         ("account_name", "filesystem"),
-        _of_container(
+        _bucket_access(
             *("azure", "filesystem", "account_name", "tenant_id", "client_id", "protocol", "endpoint"),
             authority_url="authority",
         ),
@@ -59,14 +59,14 @@ KINDS: Mapping[str, DatastoreKind] = {
     "s3": DatastoreKind(
         "S3",
         ("bucket",),
-        _of_container("s3", "bucket", "region", "endpoint"),
+        _bucket_access("s3", "bucket", "region", "endpoint"),
         ("prefix", "region", "endpoint"),
         {"access_key_id": "AccessKey", "secret_access_key": "", "session_token": ""},
     ),
     "gcs": DatastoreKind(
         "GCS",
         ("bucket",),
-        _of_container("gcs", "bucket", "endpoint"),
+        _bucket_access("gcs", "bucket", "endpoint"),
         ("prefix", "endpoint"),
         {"service_account_key": "ServiceAccount"},
     ),
@@ -75,7 +75,7 @@ KINDS: Mapping[str, DatastoreKind] = {
 
 
 def checked_settings(kind: str, given: Texts) -> dict[str, str]:
-    """What the kind takes, empty ones left out. InvalidArgument names the setting that is wrong or missing."""
+    """Settings without empty ones. Raises InvalidArgument naming the setting that is wrong, unknown or missing."""
     known = kind_named(kind)
     names = (*known.required, *known.optional)
     settings = _checked(given, names, f"setting of a datastore of kind {kind!r}", LONGEST_SETTING)
@@ -86,7 +86,7 @@ def checked_settings(kind: str, given: Texts) -> dict[str, str]:
         if _CONTROL.search(value):
             raise InvalidArgument(f"{name} holds a control character.", hint="Give it without line ends and the like.")
         if name in ("prefix", "container_name", "filesystem", "bucket"):
-            _check_place(name, value)
+            _check_bucket_path(name, value)
         # An Azure endpoint may be a part of a host name, such as core.windows.net.
         if name in ("address", "endpoint", "authority_url"):
             is_part = name != "address" and "://" not in value
@@ -95,7 +95,7 @@ def checked_settings(kind: str, given: Texts) -> dict[str, str]:
 
 
 def checked_credentials(kind: str, given: Texts) -> dict[str, str]:
-    """Never told in an error, right or wrong."""
+    """Credentials without empty ones. Raises InvalidArgument; its message never holds a value."""
     known = kind_named(kind)
     credentials = _checked(
         given, tuple(known.credentials), f"credential of a datastore of kind {kind!r}", LONGEST_CREDENTIAL
@@ -108,7 +108,7 @@ def checked_credentials(kind: str, given: Texts) -> dict[str, str]:
 
 
 def credential_type(kind: str, credentials: Mapping[str, str]) -> str:
-    """As v1 names it."""
+    """Credential type, as SDK v1 names it."""
     types = kind_named(kind).credentials
     return next((types[name] for name in types if name in credentials and types[name]), "None")
 
@@ -135,7 +135,7 @@ def _checked(given: Texts, names: tuple[str, ...], what: str, longest: int) -> d
     return kept
 
 
-def _check_place(name: str, value: str) -> None:
+def _check_bucket_path(name: str, value: str) -> None:
     parts = value.split("/")
     if any(part in ("", ".", "..") for part in parts) or (len(parts) > 1 and name != "prefix"):
         right = "a path such as 'data/2026'" if name == "prefix" else "one name, without '/'"

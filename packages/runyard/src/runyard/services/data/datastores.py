@@ -45,7 +45,7 @@ class NewDatastore:
 
 
 class Datastores:
-    """Registering places for data. Credentials lie encrypted in the vault and are in no body, log or error."""
+    """Use cases of registered datastores. Credentials are encrypted in the vault, and never in a body, log or error."""
 
     def __init__(
         self,
@@ -59,12 +59,15 @@ class Datastores:
     ) -> None:
         self._assets, self._workspaces, self._vault, self._stores = assets, workspaces, vault, stores
         self._network, self._settings, self._access = network, settings, access
-        # One service owns a home, so a lock in it is enough to keep names single.
+        # Only one service process uses a home, so a lock here is enough to keep names unique.
         self._writing = threading.Lock()
 
     def register(self, who: Principal, workspace: str, new: NewDatastore) -> Asset:
-        """Looks first whether it answers, unless told not to. The same again changes nothing; another definition or
-        other credentials under a name that is taken are AlreadyExists unless `overwrite`."""
+        """Register a datastore after a check that it responds, unless `skip_validation`.
+
+        Repeating it changes nothing. Raises AlreadyExists if the name has another definition or other credentials,
+        unless `overwrite`.
+        """
         self._workspaces.enter(who, Action.CREATE_ASSET, workspace)
         check_asset_name(AssetKind.DATASTORE, new.name)
         checked = DatastoreDefinition(
@@ -78,12 +81,12 @@ class Datastores:
         return self._store(who, workspace, checked, overwrite=new.overwrite)
 
     def credentials(self, who: Principal, workspace: str, name: str) -> Mapping[str, str]:
-        """As they were given. Raises NotFound."""
+        """Credentials as they were registered. Raises NotFound."""
         self._access.workspace(who, Action.READ_CREDENTIALS, workspace)
         return self._stores.credentials(self._assets.get(workspace, AssetKind.DATASTORE, name))
 
     def _store(self, who: Principal, workspace: str, new: DatastoreDefinition, *, overwrite: bool) -> Asset:
-        """The credentials are there before the datastore names them, and the old ones until it no longer does."""
+        """Store the new credentials before the datastore names them, and delete the old ones after."""
         body: dict[str, Any] = {
             "kind": new.kind,
             "settings": new.settings,
@@ -132,7 +135,7 @@ class Datastores:
             create_root(access, rules)
         if new.skip_validation:
             return
-        if new.kind == "web":  # what lies below an address cannot be listed
+        if new.kind == "web":  # web addresses cannot be listed
             check_endpoint(access.root, rules)
         else:
             next(iter(store.list("")), None)
@@ -167,7 +170,10 @@ class Datastores:
 
 
 class DatastoreRules(PlainKind[StoredDatastore]):
-    """Exactly one of a workspace is the default. All else about a datastore is changed by registering it again."""
+    """Rules of changes: only `is_default`, which exactly one datastore of a workspace has, can be set.
+
+    All else is changed by registering the datastore again.
+    """
 
     is_versioned = False
 
@@ -175,7 +181,7 @@ class DatastoreRules(PlainKind[StoredDatastore]):
         self._assets, self._vault, self._stores, self._access = assets, vault, stores, access
 
     def checked_change(self, who: Principal, seen: Asset, changed: StoredDatastore) -> StoredDatastore:
-        """One that is the default ceases to be it only when another becomes it, which changes both."""
+        """The default can only be changed by making another datastore the default, which changes both."""
         before, now = StoredDatastore(seen.body), changed.raw
         named = sorted(name for name in {*seen.body, *now} if seen.body.get(name) != now.get(name))
         if named not in ([], ["is_default"]):

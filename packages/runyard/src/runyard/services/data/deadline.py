@@ -6,15 +6,15 @@ from runyard.model.data import StoredFile
 
 LISTING_SECONDS = 120.0
 MOST_FILES = 2_000_000
-_LOOK_AT_THE_CLOCK_EVERY = 256
+_CLOCK_INTERVAL_FILES = 256
 
 
 def bounded(files: Iterable[StoredFile], where: str, seconds: float = LISTING_SECONDS) -> Iterator[StoredFile]:
-    """The listing, which must end: Unreachable after so long, TooLarge above MOST_FILES."""
+    """Yield the files of a listing. Raises Unreachable after `seconds`, TooLarge above MOST_FILES."""
     deadline = time.monotonic() + seconds
     for number, file in enumerate(files, 1):
         yield file
-        if number % _LOOK_AT_THE_CLOCK_EVERY == 0:
+        if number % _CLOCK_INTERVAL_FILES == 0:
             if time.monotonic() > deadline:
                 raise Unreachable(
                     f"Listing {where} took longer than {seconds:.0f} seconds.", hint="Name a folder of it."

@@ -52,18 +52,18 @@ class ModelShown:
 
 
 class Lineage:
-    """Which dataset versions runs read and wrote, and which models came of them."""
+    """Records which dataset versions runs read and wrote, and finds the models that came from them."""
 
     def __init__(self, uses: LineageStore, assets: AssetStore, runs: RunStore, clock: Clock, access: Access) -> None:
         self._uses, self._assets, self._runs, self._clock, self._access = uses, assets, runs, clock, access
         self._noted: Recent[tuple[str, str], bool] = Recent(REMEMBERED_LOOKUPS, REMEMBERED_SECONDS)
 
-    def read(self, run_id: RunId, datasets: Mapping[str, tuple[Asset, str]]) -> None:
-        """(dataset, mode) by the input's name; the mode is "Mount", "Download" or "Direct"."""
+    def record_inputs(self, run_id: RunId, datasets: Mapping[str, tuple[Asset, str]]) -> None:
+        """Record the inputs of a run: (dataset, mode) by input name; mode is "Mount", "Download" or "Direct"."""
         self._uses.record([self._use(run_id, Direction.INPUT, name, *given) for name, given in datasets.items()])
 
     def looked_up(self, who: Principal, asset: Asset) -> Asset:
-        """A dataset that a script asked for counts as read by its run; quick when it did before."""
+        """Record that a run read the dataset if its script asked for it. Returns the asset; cheap to repeat."""
         self._access.asset(who, Action.READ_ASSET, asset)
         if asset.kind is AssetKind.DATASET and who.role is Role.RUN and who.run_id is not None:
             noted = (who.run_id, asset.id)
@@ -76,7 +76,7 @@ class Lineage:
         self._uses.record([self._use(run_id, Direction.OUTPUT, output_name, dataset, mode)])
 
     def of_run(self, who: Principal, run: RunRecord) -> tuple[Sequence[InputShown], Sequence[OutputShown]]:
-        """What it read, and what it wrote."""
+        """Inputs and outputs of a run."""
         self._access.record(who, Action.READ_RUN, run)
         uses = self._uses.of_run(run.id)
         inputs = [
@@ -92,7 +92,7 @@ class Lineage:
         return inputs, outputs
 
     def of_dataset(self, who: Principal, dataset: Asset) -> tuple[Sequence[RunShown], Sequence[ModelShown]]:
-        """The runs that read or wrote it, and the models of those runs or registered as trained on it."""
+        """Runs that read or wrote the dataset, and models that its readers made or that name it as training data."""
         self._access.asset(who, Action.READ_ASSET, dataset)
         uses = self._uses.of_dataset(dataset.id)
         runs = [
@@ -113,12 +113,12 @@ class Lineage:
     def _experiment(self, run_id: RunId) -> str:
         try:
             return self._runs.get(run_id).experiment
-        except NotFound:  # deleted this very moment
+        except NotFound:  # deleted just now
             return ""
 
 
 def _is_trained_on(model: Asset, dataset_id: str) -> bool:
-    """Its `datasets` are pairs of a scenario and an id; anybody may have written them otherwise."""
+    """Whether `datasets` of the model, pairs of scenario and id, names the dataset. Users may have written anything."""
     named = model.body.get("datasets")
     pairs = named if isinstance(named, list) else ()
     return any(isinstance(pair, list) and len(pair) == 2 and pair[1] == dataset_id for pair in pairs)

@@ -2,15 +2,15 @@ from collections.abc import Mapping
 
 from runyard.core.definitions.run import RunDefinition
 from runyard.model.data import NetworkRules
-from runyard.planning.variables import submitter_variables
+from runyard.planning.submitter_variables import submitter_variables
 from runyard.settings import Settings, network_variables
 
 PATIENCE_SECONDS = 10.0
-"""How long a request of a user waits for a store that does not answer."""
+"""How long a request of a user waits for a store that does not respond."""
 
 
 class Network:
-    """How data may be read over a network, for whom."""
+    """Makes the NetworkRules of requests and runs from the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._own, self._allow_private = settings.network_variables, settings.allow_private_addresses
@@ -18,7 +18,7 @@ class Network:
         self._limits = {"max_file_bytes": limit, "max_untold_bytes": limit} if limit else {}
 
     def for_request(self, variables: Mapping[str, str]) -> NetworkRules:
-        """Somebody waits for the answer, so a store that is away is not asked again for long."""
+        """Rules for a request of a user: short timeouts, since somebody waits."""
         return NetworkRules(
             allow_private=self._allow_private,
             variables=self._chosen(variables),
@@ -28,7 +28,7 @@ class Network:
         )
 
     def for_run(self, definition: RunDefinition) -> NetworkRules:
-        """With the proxies and certificates of whoever submitted it."""
+        """Rules for a run, with the proxies and certificates of its submitter."""
         return NetworkRules(
             allow_private=self._allow_private,
             variables=self._chosen(submitter_variables(definition)),
@@ -36,5 +36,8 @@ class Network:
         )
 
     def _chosen(self, given: Mapping[str, str]) -> Mapping[str, str]:
-        """A proxy of the client's choice could reach what the operator closed, so it counts on a laptop alone."""
+        """Proxy variables to use. Those of the client count only where private addresses are allowed (a laptop).
+
+        Otherwise a client could reach addresses that the operator forbids, through a proxy of its choice.
+        """
         return (network_variables(given) if self._allow_private else {}) or self._own

@@ -16,7 +16,7 @@ _MOST_REMEMBERED, _REMEMBERED_SECONDS = 512, 600.0
 
 @dataclass(frozen=True)
 class Reach:
-    """Below which folder of which datastore a node may read, or also write; "" is all of it."""
+    """Folder of a datastore that a node may read, and write if `is_writable`; "" is the whole datastore."""
 
     datastore: str
     folder: str
@@ -27,14 +27,14 @@ class Reach:
 
 
 class NodeReach:
-    """What of a workspace's datastores the nodes of a run may touch: where the run's own data lies."""
+    """Which folders of datastores the nodes of a run may use: those with the data of the run."""
 
     def __init__(self, runs: RunStore, assets: AssetStore) -> None:
         self._runs, self._assets = runs, assets
         self._recent: Recent[RunId, tuple[str, tuple[Reach, ...]]] = Recent(_MOST_REMEMBERED, _REMEMBERED_SECONDS)
 
     def allows(self, run_id: RunId, workspace: str, datastore: str, path: str | None, *, writes: bool = False) -> bool:
-        """`path` is that of a file, or what the paths of a listing begin with; None asks for any at all."""
+        """Whether the nodes of a run may use a path: a file or the prefix of a listing; None for any path."""
         own, reaches = self._reaches(run_id)
         if workspace != own:
             return False
@@ -56,7 +56,7 @@ class NodeReach:
         if item.kind == "output":
             yield Reach(item.datastore, item.path.strip("/"), is_writable=True)
         elif item.kind == "reference":
-            # A reference that is mounted shows the whole datastore, as it always did; so does its token.
+            # A mounted reference shows the whole datastore, as in earlier versions, so its token allows that too.
             yield Reach(item.datastore, "" if item.mode == "mount" else item.path.strip("/"), is_writable=True)
         else:
             try:

@@ -19,14 +19,14 @@ MOST_KEPT_OPEN = 64
 REMEMBERED_SECONDS = 2.0
 _WEB_ACCESS = StoreAccess("web", "")
 CREDENTIALS_KEY = "credentials_id"
-"""In a datastore's body: under which name of the vault its credentials lie."""
+"""Field of a datastore's body: the name of its credentials in the vault."""
 
 
 class OpenStores:
-    """Datastores by name, opened once for as long as they and the network's rules stay the same.
+    """Opens datastores by name, and reuses an open one as long as it and the network rules are unchanged.
 
-    One that was changed or let go is closed when its last user is done with it. `own` is what the workspaces' own
-    datastores lie below.
+    A store that was changed or evicted is freed after its last use. `own` is the root of the default datastores of all
+    workspaces.
     """
 
     def __init__(self, assets: AssetStore, vault: Vault, own: StoreAccess) -> None:
@@ -36,11 +36,11 @@ class OpenStores:
         self._lock = threading.Lock()
 
     def access(self, workspace: str, name: str) -> StoreAccess:
-        """With credentials. WEB is the store of web addresses. Raises NotFound naming the datastores there are."""
+        """Access with credentials; WEB names the store of web addresses. Raises NotFound with the known datastores."""
         return _WEB_ACCESS if name == WEB else self._access(self._asset(workspace, name))
 
     def has_operators_secrets(self, workspace: str, name: str) -> bool:
-        """Tell whether it is one of the workspace's own, in a bucket that the operator's credentials open."""
+        """Whether it is a default datastore in a bucket that the operator's credentials open."""
         if name == WEB or not self._own.secrets:
             return False
         return bool(self._asset(workspace, name).body.get("kind", WORKSPACE_KIND) == WORKSPACE_KIND)
@@ -80,7 +80,7 @@ class OpenStores:
         return StoreAccess(own.kind, root, own.options, own.secrets)
 
     def forget(self, workspace: str, name: str) -> None:
-        """It was changed or unregistered."""
+        """Forget a datastore that was changed or unregistered."""
         self._recent.drop((workspace, name))
 
     def _asset(self, workspace: str, name: str) -> Asset:

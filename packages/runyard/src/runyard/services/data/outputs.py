@@ -17,7 +17,7 @@ from runyard.services.data.lineage import Lineage
 
 
 class Outputs:
-    """What runs wrote to datastores, turned into datasets."""
+    """Makes datasets from what runs wrote to datastores."""
 
     def __init__(
         self, runs: RunStore, assets: AssetStore, datasets: Datasets, lineage: Lineage, access: Access
@@ -26,8 +26,10 @@ class Outputs:
         self._runs, self._assets, self._datasets, self._lineage = runs, assets, datasets, lineage
 
     def complete(self, who: Principal, attempt_id: AttemptId, name: str, *, files: int, registers: bool) -> Asset:
-        """The output is whole on its datastore: save it as a dataset, registered where the run asked for that and
-        `registers`. Safe to repeat. Raises NotFound for an output that the run does not have."""
+        """Save a complete output as a dataset; register it if the run asked for that and `registers`.
+
+        Safe to repeat. Raises NotFound for an output that the run does not have.
+        """
         self._access.attempt(who, Action.SERVE_ATTEMPT, attempt_id)
         run = self._runs.get(run_of(attempt_id))
         item = self._item(run, name)
@@ -47,8 +49,10 @@ class Outputs:
         return saved
 
     def link(self, who: Principal, run_id: RunId, name: str, dataset_id: str) -> Asset:
-        """The script says which dataset an output that it links itself is; registered at once where that was asked
-        for. Safe to repeat."""
+        """Set the dataset of an output in link mode, as the script says; register it if the run asked for that.
+
+        Safe to repeat. Raises NotFound for an output that cannot be linked.
+        """
         run = self._access.run(who, Action.WRITE_RUN, run_id)
         output = run.definition.outputs.get(name)
         if output is None or output.mode != LINK:
@@ -79,7 +83,7 @@ class Outputs:
 
 
 def _itself(run: RunRecord) -> Principal:
-    """What a run's outputs become is made by the run, whoever tells of it."""
+    """The run as principal: it is the creator of its outputs, whoever reports them."""
     return Principal(Role.RUN, run.id, workspace=run.workspace)
 
 

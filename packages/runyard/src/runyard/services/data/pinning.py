@@ -1,4 +1,4 @@
-"""What a version of a dataset saw: kept as a blob, and compared with what is there later."""
+"""Pin of a dataset version: a manifest of its files, stored as a blob and compared with the files later."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ class Pins:
         self._blobs, self._clock = blobs, clock
 
     def make(self, files: Sequence[FoundFile]) -> dict[str, Any]:
-        """The pin of a body, its manifest stored."""
+        """Store the manifest of the files and return the pin."""
         pieces = list(_lines(files))
         digest = hashlib.sha256()
         for piece in pieces:
@@ -34,7 +34,7 @@ class Pins:
         }
 
     def changes(self, pin: Mapping[str, Any] | None, files: Sequence[FoundFile]) -> list[str]:
-        """Sentences on what is other than when the pin was made; none for what was not pinned."""
+        """Sentences on what was added, changed or removed since the pin was made; empty without a pin."""
         if not pin:
             return []
         with self._blobs.open(pin["manifest"]) as opened:

@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Key, Value]):
-    """The last few values, each for a while. Safe to use from many threads."""
+    """Cache of the latest `most` values, each for `seconds`. Safe for many threads."""
 
     def __init__(self, most: int, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._most, self._seconds, self._now = most, seconds, now

@@ -1,4 +1,4 @@
-"""From the definition of a dataset to the files it means, as they are now."""
+"""Resolution of a dataset definition to its current files."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +15,12 @@ from runyard.ports.data import DataStore
 from runyard.services.data.deadline import LISTING_SECONDS, bounded
 from runyard.services.data.open_stores import OpenStores
 
-ASKERS = 16
+STAT_THREADS = 16
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The files of a dataset, sorted by path."""
+    """Files of a dataset, sorted by path."""
 
     files: Sequence[FoundFile]
     is_one_file: bool
@@ -37,8 +37,10 @@ class Resolver:
     def resolve(
         self, workspace: str, dataset: DatasetDefinition, rules: NetworkRules, most: int | None = None
     ) -> Resolved:
-        """Resolve a checked definition. NotFound names a source with nothing there; the store's own error comes where
-        it cannot be asked. With `most`, only so many files of each source are looked at, unless steps choose."""
+        """Resolve a checked definition. With `most`, only so many files of each source, unless it has steps.
+
+        Raises NotFound naming a source without files, and the errors of the stores.
+        """
         steps = file_steps(dataset)
         sources, most = dataset.sources, None if dataset.steps else most
         if all(source.url for source in sources):
@@ -60,16 +62,16 @@ class Resolver:
         store = self._stores.open(workspace, WEB, rules)
         unique = list(dict.fromkeys(urls))
         asked = unique[:most]
-        with ThreadPoolExecutor(min(ASKERS, len(asked))) as askers:
+        with ThreadPoolExecutor(min(STAT_THREADS, len(asked))) as threads:
             try:
-                seen = list(askers.map(store.stat, asked, timeout=LISTING_SECONDS))
+                seen = list(threads.map(store.stat, asked, timeout=LISTING_SECONDS))
             except TimeoutError:
                 raise Unreachable(
                     f"Asking for {len(asked):,} addresses took longer than {LISTING_SECONDS:.0f} seconds.",
                     hint="Make several datasets of them.",
                 ) from None
             finally:
-                askers.shutdown(wait=False, cancel_futures=True)
+                threads.shutdown(wait=False, cancel_futures=True)
         paths = paths_in_dataset(unique)
         return [_found(paths[url], WEB, url, file) for url, file in zip(asked, seen, strict=True)]
 
@@ -91,7 +93,7 @@ class Resolver:
 
 
 def file_steps(dataset: DatasetDefinition) -> Sequence[Step]:
-    """Those of a file dataset, ready to be applied; steps of tables are the SDK's own. Raises InvalidArgument."""
+    """Compiled steps of a file dataset; empty for a table, whose steps the SDK applies. Raises InvalidArgument."""
     return steps_of(list(dataset.steps)) if dataset.is_of_files else ()
 
 
@@ -117,7 +119,7 @@ def _names_one(source: DatasetSource, found: Sequence[FoundFile]) -> bool:
 
 
 def _whole(sources: Sequence[DatasetSource], is_one_file: bool) -> tuple[str, str] | None:
-    """The one folder, or file, that the sources mean with all that is in it."""
+    """(datastore, path) if the sources are one whole folder or one file, else None."""
     if len(sources) != 1:
         return None
     path = sources[0].path
@@ -126,7 +128,7 @@ def _whole(sources: Sequence[DatasetSource], is_one_file: bool) -> tuple[str, st
 
 
 def _ordered(found: Sequence[FoundFile]) -> list[FoundFile]:
-    """Each file once, by path. No path may be a file and the folder of another."""
+    """Files without duplicates, sorted by path. Raises InvalidArgument if a path is both file and folder."""
     by_path = {file.source.path: file for file in found}
     ordered = [by_path[path] for path in sorted(by_path)]
     folders: set[str] = set()

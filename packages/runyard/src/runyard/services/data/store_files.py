@@ -31,7 +31,7 @@ READERS = 16
 
 
 class StoreFiles:
-    """The files on a workspace's datastores. A file appears whole or not at all."""
+    """Use cases of files on datastores. A file appears whole or not at all."""
 
     def __init__(
         self, stores: OpenStores, network: Network, access: Access, *, incoming: Path, attempts: Sequence[Path]
@@ -41,15 +41,15 @@ class StoreFiles:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reading")
 
     def forget_incoming(self) -> None:
-        """Remove what a service that was killed left half written. Only for a service that has just begun."""
+        """Remove partial files of a service that was killed. Call it only when the service starts."""
         shutil.rmtree(self._incoming, ignore_errors=True)
 
     def list(self, who: Principal, workspace: str, name: str, prefix: str = "") -> Sequence[StoredFile]:
-        """Sorted by path. The prefix is of the text, so 'a/b' finds 'a/bc' too."""
+        """Files sorted by path. The prefix is plain text: 'a/b' finds 'a/bc' too."""
         return list(bounded(self.walk(who, workspace, name, prefix), f"datastore {name!r}"))
 
     def walk(self, who: Principal, workspace: str, name: str, prefix: str = "") -> Iterator[StoredFile]:
-        """The same as they are found, for as long as that takes."""
+        """Files as they are found, as `list`, without a limit of time."""
         self._access.files(who, Action.READ_FILES, workspace, name, prefix)
         found, may_read = self._open(workspace, name).list(prefix), self._access.may_read_file
         if may_read(who, workspace, name, ""):
@@ -61,7 +61,7 @@ class StoreFiles:
         return self._open(workspace, name).stat(path)
 
     def open(self, who: Principal, workspace: str, name: str, path: str, etag: str = "") -> Content:
-        """With `etag`, SourceChanged when the file is another by now."""
+        """Open a file. With `etag`, raises SourceChanged if the file has changed."""
         self._access.files(who, Action.READ_FILES, workspace, name, path)
         store = self._open(workspace, name)
         file = store.stat(path)
@@ -72,8 +72,10 @@ class StoreFiles:
     def read_many(
         self, who: Principal, workspace: str, name: str, files: Sequence[tuple[str, int, str]]
     ) -> Iterator[tuple[int, bytes | memoryview]]:
-        """Small files, asked for as (path, size, etag), each with its place among those. One that is another by now,
-        or cannot be read, is left out."""
+        """Yield (number, content) of small files given as (path, size, etag).
+
+        Files that have changed or cannot be read are left out.
+        """
         self._require_all(who, Action.READ_FILES, workspace, name, [path for path, _, _ in files])
         store = self._open(workspace, name)
 
@@ -88,7 +90,7 @@ class StoreFiles:
         return found()
 
     def content(self, store: DataStore, file: StoredFile) -> Content:
-        """The file as it was seen: SourceChanged, while it is sent, where it is another by then."""
+        """Content of a file as it was listed. Reading it raises SourceChanged if the file has changed."""
         if file.size is None or not file.is_ranged:
             return self._fetched(store, file)
         size = file.size
@@ -101,45 +103,46 @@ class StoreFiles:
     def put(
         self, who: Principal, workspace: str, name: str, path: str, pieces: Iterable[bytes], *, overwrite: bool
     ) -> StoredFile:
-        """The file as it is stored. Raises AlreadyExists unless `overwrite`."""
+        """Store a file. Raises AlreadyExists if the path is taken, unless `overwrite`."""
         self._access.files(who, Action.WRITE_FILES, workspace, name, path)
         path = check_relative_path(path, "path")
         store = self._open(workspace, name)
         if not overwrite and _exists(store, path):
             raise AlreadyExists(f"Datastore {name!r} has a file {path!r} already.", hint="Pass overwrite=True.")
-        with self._beside() as beside:
+        with self._temporary() as beside:
             with beside.open("wb") as new:
                 for piece in pieces:
                     new.write(piece)
-            return store.put(path, beside, overwrite=overwrite, progress=_unheard)
+            return store.put(path, beside, overwrite=overwrite, progress=_no_progress)
 
     def put_many(
         self, who: Principal, workspace: str, name: str, files: Iterable[tuple[str, bytes]], *, overwrite: bool
     ) -> Sequence[StoredFile]:
-        """Small files, synced together. After an error some may be stored, each of them whole."""
+        """Store small files, synced together. After an error some may be stored, each whole."""
         self._access.some_files(who, Action.WRITE_FILES, workspace, name)
         store = self._open(workspace, name)
         with ExitStack() as held:
             items = []
             for path, content in files:
                 self._access.files(who, Action.WRITE_FILES, workspace, name, path)
-                beside = held.enter_context(self._beside())
+                beside = held.enter_context(self._temporary())
                 beside.write_bytes(content)
                 items.append((beside, check_relative_path(path, "path")))
-            return upload(items, store, overwrite=overwrite, progress=_unheard)
+            return upload(items, store, overwrite=overwrite, progress=_no_progress)
 
     def delete(self, who: Principal, workspace: str, name: str, path: str) -> None:
-        """Quiet when gone."""
+        """Delete a file; quiet if it is gone."""
         self._access.files(who, Action.DELETE_FILES, workspace, name, path)
         self._open(workspace, name).delete(path)
 
     def adopt(
         self, who: Principal, workspace: str, name: str, items: Sequence[tuple[str, str]], *, overwrite: bool
     ) -> tuple[Sequence[str], Sequence[str]]:
-        """Copy files of this machine in; returns target paths (written, skipped because they were there). Where a
-        script asks, only from the folders that it writes to.
+        """Copy files of this machine to the datastore. Returns the target paths (written, skipped since they exist).
 
-        Where two do so at once, each file is of one of them, and skipped by the other."""
+        A script may copy only from the folders that it writes to. Of two calls at once, one writes a file and the
+        other skips it.
+        """
         self._require_all(who, Action.ADOPT_FILES, workspace, name, [path for _, path in items])
         targets = [check_relative_path(path, "target path") for _, path in items]
         if len(set(targets)) < len(items):
@@ -151,7 +154,8 @@ class StoreFiles:
             sources = self._copied(attempt, given, held) if attempt else [named_file(one, "source") for one in given]
             wanted = dict(zip(targets, sources, strict=True))
             if overwrite:
-                upload([(source, path) for path, source in wanted.items()], store, overwrite=True, progress=_unheard)
+                renamed = [(source, path) for path, source in wanted.items()]
+                upload(renamed, store, overwrite=True, progress=_no_progress)
                 return list(wanted), []
             written = _upload_missing(wanted, store)
             return written, [path for path in wanted if path not in written]
@@ -162,12 +166,14 @@ class StoreFiles:
             self._access.files(who, action, workspace, name, path)
 
     def _copied(self, attempt_id: AttemptId, paths: Sequence[str], held: ExitStack) -> Sequence[Path]:
-        """Copies of a script's files that are there while `held`: a store opens its sources by path, and a script can
-        have its own lead elsewhere at any moment."""
+        """Copies of a script's files, removed when `held` closes.
+
+        A store opens its sources by path, and the script could replace a file by a link in between.
+        """
         found, within = script_files(self._attempts, attempt_id, paths, "source")
         copies = []
         for path in found:
-            beside = held.enter_context(self._beside())
+            beside = held.enter_context(self._temporary())
             with (
                 opened_source(path, within) as (fd, _),
                 open(fd, "rb", closefd=False) as source,
@@ -181,7 +187,7 @@ class StoreFiles:
         return self._stores.open(workspace, name, self._network.for_request({}))
 
     def _parts(self, store: DataStore, file: StoredFile, start: int, length: int) -> Iterator[bytes | memoryview]:
-        """A few parts are asked for ahead of the one that is being sent."""
+        """Read parts, a few ahead of the one that is being sent."""
         if length <= PART_BYTES:
             yield store.read(file.path, start, length, etag=file.etag)
             return
@@ -199,9 +205,9 @@ class StoreFiles:
                 part.cancel()
 
     def _fetched(self, store: DataStore, file: StoredFile) -> Content:
-        """Brought whole first: what cannot be read in parts may break off in the middle."""
-        with self._beside() as beside:
-            store.fetch(file, beside, _unheard)
+        """Fetch the whole file first: a file without ranges could not be resumed in the middle."""
+        with self._temporary() as beside:
+            store.fetch(file, beside, _no_progress)
             opened = beside.open("rb")
         size = opened.seek(0, 2)
 
@@ -215,8 +221,8 @@ class StoreFiles:
         return Content(size, part=part)
 
     @contextmanager
-    def _beside(self) -> Iterator[Path]:
-        """A place for a file being written; what is there at the end goes."""
+    def _temporary(self) -> Iterator[Path]:
+        """Temporary path, removed at the end of the block."""
         self._incoming.mkdir(parents=True, exist_ok=True)
         path = self._incoming / uuid.uuid4().hex
         try:
@@ -225,8 +231,8 @@ class StoreFiles:
             path.unlink(missing_ok=True)
 
 
-def _unheard(size: int) -> None:
-    """Nobody watches."""
+def _no_progress(size: int) -> None:
+    """Ignore progress."""
 
 
 def _exists(store: DataStore, path: str) -> bool:
@@ -238,22 +244,22 @@ def _exists(store: DataStore, path: str) -> bool:
 
 
 def _upload_missing(wanted: Mapping[str, Path], store: DataStore) -> Sequence[str]:
-    """The paths of those that were not there."""
-    there = _there(store, list(wanted))
+    """Upload the files that do not exist yet. Returns their paths."""
+    there = _existing(store, list(wanted))
     while True:
         fresh = [path for path in wanted if path not in there]
         try:
-            upload([(wanted[path], path) for path in fresh], store, overwrite=False, progress=_unheard)
-        except AlreadyExists:  # another upload was quicker with one of them
-            before, there = there, _there(store, list(wanted))
+            upload([(wanted[path], path) for path in fresh], store, overwrite=False, progress=_no_progress)
+        except AlreadyExists:  # another upload has just stored one of them
+            before, there = there, _existing(store, list(wanted))
             if there <= before:
                 raise
         else:
             return fresh
 
 
-def _there(store: DataStore, paths: Sequence[str]) -> set[str]:
-    """Those of the paths that have a file: asked for one by one when few, else found in a listing."""
+def _existing(store: DataStore, paths: Sequence[str]) -> set[str]:
+    """Paths that exist: by a stat each if there are few, else by a listing."""
     if len(paths) <= ASKED_ONE_BY_ONE:
         return {path for path in paths if _exists(store, path)}
     wanted = set(paths)

@@ -8,15 +8,15 @@ LONGEST_LINE_BYTES = 64 << 20
 
 
 class DatasetLines:
-    """The lines of a dataset's files, as they are now."""
+    """Reads the lines of a dataset's files."""
 
     def __init__(self, datasets: Datasets) -> None:
         self._datasets = datasets
 
     def read(self, who: Principal, workspace: str, dataset_id: str) -> Iterator[bytes]:
-        """Lines without their ends, of one file after another. Raises NotFound, and what its store raises."""
+        """Yield lines without line ends, file by file. Raises NotFound, and the errors of its datastore."""
         dataset = self._datasets.get(who, workspace, dataset_id)
-        for file in self._datasets.look_now(who, dataset, {}).resolved.files:
+        for file in self._datasets.resolve_saved_now(who, dataset, {}).resolved.files:
             yield from _lines(_pieces(self._datasets.open(who, workspace, dataset_id, file.source.path)))
 
 

@@ -27,7 +27,7 @@ from runyard.services.model_work.recorded_work import Recorded, RecordedWork, Sa
 from runyard.services.workspaces import Workspaces
 
 Plan = Callable[[Principal, str, str, DeploymentSpec], ServiceSpec]
-"""Caller, workspace, name and what a deployment says -> all that it needs. Raises as deploying does, writes nothing."""
+"""From caller, workspace, name and deployment to its ServiceSpec. Raises as a deployment does; writes nothing."""
 
 AT_ONCE = 2
 ANSWER_WITHIN_SECONDS = 2.0
@@ -48,7 +48,7 @@ for name, version in sorted(found):
 
 
 class Packages:
-    """Models as folders that run without Runyard: Dockerfile, entry point, lock, code, models and the server."""
+    """Makes packages: folders that run a model without Runyard, with Dockerfile, entry point, lock, code and server."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Packages:
         self._work = RecordedWork(assets, access, AssetKind.PACKAGE, "package", at_once=AT_ONCE)
 
     def create(self, who: Principal, workspace: str, asked: DeploymentSpec) -> Recorded:
-        """Begin to make one. Answers at its end where that is near: when the environment is in the cache."""
+        """Start making a package. Waits up to two seconds, which is enough when the environment is cached."""
         self._workspaces.enter(who, Action.DEPLOY, workspace)
         spec = self._plan(who, workspace, "package", asked)
         package_id = str(uuid.uuid4())
@@ -79,7 +79,7 @@ class Packages:
         return self._work.get(workspace, package_id)
 
     def folder(self, who: Principal, workspace: str, package_id: str) -> StoredFolder:
-        """Return what was made. Raises Conflict while it is not made, or when that failed."""
+        """Files of a package. Raises Conflict while it is being made, or when it failed."""
         found = self.get(who, workspace, package_id)
         if found.asset.body["error"]:
             raise Conflict(f"The package failed: {found.asset.body['error']['problem']}", hint="Make it again.")
@@ -88,17 +88,17 @@ class Packages:
         return StoredFolder(self._blobs, [FileEntry(*entry) for entry in found.asset.body["files"]])
 
     def prune(self, older_than: timedelta) -> list[str]:
-        """Forget packages that were made longer ago: they are made again in a moment."""
-        before, forgotten = self._clock.now() - older_than, []
+        """Delete older packages, which can be made again quickly; return their names."""
+        before, deleted = self._clock.now() - older_than, []
         for workspace in self._assets.list_workspaces():
             for asset in self._assets.list(workspace.name, AssetKind.PACKAGE, latest_only=True):
                 if asset.modified_at < before:
                     self._assets.delete(workspace.name, AssetKind.PACKAGE, asset.name)
-                    forgotten.append(asset.name)
-        return forgotten
+                    deleted.append(asset.name)
+        return deleted
 
     def fail_interrupted(self) -> None:
-        """Only for a service that has just begun."""
+        """Call it once, at the start of the service."""
         self._work.fail_interrupted()
 
     def _make(self, spec: ServiceSpec, say: Say) -> Mapping[str, Any]:
@@ -113,11 +113,11 @@ class Packages:
         return {"files": [[entry.path, entry.sha256, entry.size, entry.mode] for entry in entries]}
 
     def _locked(self, spec: ServiceSpec, say: Say) -> tuple[str, str]:
-        """The Python, as MAJOR.MINOR, and its packages."""
+        """Python as MAJOR.MINOR, and the packages as lines of requirements.txt."""
         built = self._environments(spec).ensure(spec.environment, say)
         if spec.environment.user_managed:
             say(f"The environment is the user's own: requirements.txt holds what {built.python} has.")
-        listed = _asked(built.python)
+        listed = _installed_packages(built.python)
         if not spec.environment.user_managed:
             listed = [listed[0], *Lock.parse(built.lock).versions]
         return listed[0], "\n".join(listed[1:])
@@ -138,15 +138,15 @@ class Packages:
         ]
 
 
-def _asked(python: Path) -> list[str]:
-    """Its version and packages, a line each, as the interpreter itself tells them."""
+def _installed_packages(python: Path) -> list[str]:
+    """Run the interpreter and return its version and its packages, a line each."""
     command = [str(python), "-I", "-c", LIST_PACKAGES]
     try:
         done = run(command, stdin=DEVNULL, capture_output=True, timeout=LISTING_SECONDS, check=True, text=True)
     except (OSError, SubprocessError) as error:
-        told = str(getattr(error, "stderr", "") or error).strip().splitlines()
+        output = str(getattr(error, "stderr", "") or error).strip().splitlines()
         raise EnvironmentFailed(
-            f"The interpreter {str(python)!r} does not tell its packages: {told[-1] if told else error}.",
+            f"The interpreter {str(python)!r} does not tell its packages: {output[-1] if output else error}.",
             hint="Give the environment an interpreter that runs.",
         ) from error
     return done.stdout.split()

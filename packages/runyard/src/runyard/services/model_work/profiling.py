@@ -22,13 +22,13 @@ from runyard.services.model_work.request_timing import Timed, send_in_turn
 from runyard.services.workspaces import Workspaces
 
 SampleLines = Callable[[Principal, str, str], Iterator[bytes]]
-"""Caller, workspace and id of a dataset -> the lines of its files."""
+"""From caller, workspace and id of a dataset to the lines of its files."""
 
 MOST_ROWS = 10_000
 MOST_BYTES = 256 << 20
 LEAST_REQUESTS = 200
 MEASURED_SECONDS = 30.0
-LOOK_SECONDS = 10.0
+POLL_SECONDS = 10.0
 GIGABYTE = 1 << 30
 ROOM_ABOVE_PEAK = 1.25
 ID_PREFIX = "profile-"
@@ -38,9 +38,9 @@ ID_PREFIX = "profile-"
 class NewProfile:
     name: str
     spec: DeploymentSpec
-    """Its models, script and submitter."""
+    """Models, script and submitter."""
     rows: Sequence[str] = ()
-    """Bodies of requests; else each line of the dataset's files is one."""
+    """Request bodies; without them, each line of the dataset's files is one."""
     dataset_id: str = ""
     cpu: float | None = None
     memory_in_gb: float | None = None
@@ -48,7 +48,7 @@ class NewProfile:
 
 
 class Profiles:
-    """What models need to answer: each is deployed for a moment, where nobody else asks it, and asked in turn."""
+    """Measures CPU, memory and latency of models: deploys each on a private port and sends requests one by one."""
 
     def __init__(
         self,
@@ -60,17 +60,17 @@ class Profiles:
         sample_lines: SampleLines,
     ) -> None:
         self._workspaces, self._host, self._plan, self._sample_lines = workspaces, host, plan, sample_lines
-        # One at a time: two would measure one another.
+        # One at a time: parallel profiles would disturb each other.
         self._work = RecordedWork(assets, access, AssetKind.PROFILE, "profile", at_once=1)
 
     def create(self, who: Principal, workspace: str, new: NewProfile) -> Recorded:
-        """Begin to measure. A profile of that name that has ended is replaced. Raises what a deployment would."""
+        """Start measuring. A finished profile of that name is replaced. Raises as a deployment does."""
         self._workspaces.enter(who, Action.DEPLOY, workspace)
         check_asset_name(AssetKind.PROFILE, new.name)
         config = {"cpu_cores": new.cpu, "memory_gb": new.memory_in_gb}
         given = {name: value for name, value in config.items() if value is not None}
         asked = replace(new.spec, type=ServiceType.ACI, config=given)
-        spec = _apart(self._plan(who, workspace, ID_PREFIX + "measured", asked))
+        spec = _private_spec(self._plan(who, workspace, ID_PREFIX + "measured", asked))
         bodies = self._bodies(who, workspace, new)
         body = {
             "models": [f"{model.name}:{model.version}" for model in spec.models],
@@ -93,7 +93,7 @@ class Profiles:
         return self._work.wait(workspace, name, revision, seconds)
 
     def fail_interrupted(self) -> None:
-        """Only for a service that has just begun."""
+        """Call it once, at the start of the service."""
         self._work.fail_interrupted()
 
     def _bodies(self, who: Principal, workspace: str, new: NewProfile) -> list[bytes]:
@@ -128,7 +128,7 @@ class Profiles:
                 facts = {"traceback": trouble.traceback, "logs": trouble.logs, "step": trouble.step} if trouble else {}
                 problem = trouble.problem if trouble else "The model could not be deployed."
                 raise EnvironmentFailed(problem, hint=trouble.hint if trouble else "", **facts)
-            seen = self._host.wait(service_id, seen.version if seen else 0, LOOK_SECONDS)
+            seen = self._host.wait(service_id, seen.version if seen else 0, POLL_SECONDS)
         return seen
 
     def _used(self, service_id: str) -> Used:
@@ -139,8 +139,8 @@ class Profiles:
         )
 
 
-def _apart(spec: ServiceSpec) -> ServiceSpec:
-    """The same under an id of its own, reached by this process alone: whatever the operator opened to others."""
+def _private_spec(spec: ServiceSpec) -> ServiceSpec:
+    """The same spec under an id of its own, without keys, on loopback only, whatever the operator has set."""
     named = replace(spec, id=ID_PREFIX + uuid.uuid4().hex, revision=1, generation=1)
     plain = replace(named, host="127.0.0.1", host_names=(), certificate="", private_key="", admission=Admission())
     return replace(plain, port=0, scale=replace(spec.scale, least=1, most=1))
@@ -161,11 +161,11 @@ def _results(timed: Timed, watch: CpuWatch) -> dict[str, Any]:
         "cpu_seconds": watch.cpu_seconds,
         "average_cpu": cores,
         "peak_cpu": max(cores, watch.peak_cores),
-        "recommended_cpu": _tenths_above(cores),
-        "recommended_memory_in_gb": _tenths_above(watch.peak_memory_bytes * ROOM_ABOVE_PEAK / GIGABYTE),
+        "recommended_cpu": _round_up_to_tenths(cores),
+        "recommended_memory_in_gb": _round_up_to_tenths(watch.peak_memory_bytes * ROOM_ABOVE_PEAK / GIGABYTE),
     }
 
 
-def _tenths_above(value: float) -> float:
-    """No less than a tenth."""
+def _round_up_to_tenths(value: float) -> float:
+    """Round up to tenths, at least 0.1."""
     return max(1, math.ceil(value * 10)) / 10

@@ -15,7 +15,7 @@ from runyard.services.access import Access
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 Say = Callable[[str], None]
 Work = Callable[[Say], Mapping[str, Any]]
-"""Takes a way to add a line to the log; what it returns joins the body of the asset."""
+"""Gets a function that adds a line to the log; the result is merged into the body of the asset."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Recorded:
 
 
 class RecordedWork:
-    """Work of one kind that goes on after its request was answered. An asset says how far it is and how it ended.
+    """Runs work of one kind in threads, after the request was answered. An asset stores its state, log and result.
 
-    No more than `at_once` are worked on at a time; the others wait for their turn.
+    At most `at_once` run at a time; others wait.
     """
 
     def __init__(self, assets: AssetStore, access: Access, kind: AssetKind, noun: str, *, at_once: int) -> None:
@@ -41,22 +41,22 @@ class RecordedWork:
         self._logs: dict[str, list[str]] = {}
 
     def begin(self, who: Principal, workspace: str, name: str, body: Mapping[str, Any], work: Work) -> Recorded:
-        """Raises Conflict while work of that name goes on; what an ended one left is replaced, where the caller may."""
+        """Start work; the asset of finished work of that name is replaced. Raises Conflict while it is running."""
         with self._changed:
             seen = self._find(workspace, name)
             if seen is not None:
                 self._access.asset(who, Action.CHANGE_ASSET, seen)
             if seen is not None and seen.body["state"] == RUNNING:
                 raise Conflict(f"The {self._noun} {name!r} is being made.", hint="Wait for it, or take another name.")
-            made = {**body, "state": RUNNING, "error": None, "log": ""}
+            running = {**body, "state": RUNNING, "error": None, "log": ""}
             asset = (
-                self._assets.replace(seen, made, seen.tags)
+                self._assets.replace(seen, running, seen.tags)
                 if seen
-                else self._assets.add(workspace, self._kind, name, made, {}, who.name)
+                else self._assets.add(workspace, self._kind, name, running, {}, who.name)
             )
             self._logs[asset.id] = []
-        # Daemons: a service that ends does not wait for them, and says at its next start that they broke off.
-        threading.Thread(target=self._do, args=(asset, work), name=self._noun, daemon=True).start()
+        # Daemon threads: the service exits without waiting; its next start marks the work as failed.
+        threading.Thread(target=self._run, args=(asset, work), name=self._noun, daemon=True).start()
         return self.get(workspace, name)
 
     def get(self, workspace: str, name: str) -> Recorded:
@@ -67,7 +67,7 @@ class RecordedWork:
         return Recorded(found, found.body["log"] if lines is None else "".join(lines))
 
     def wait(self, workspace: str, name: str, revision: int, seconds: float) -> Recorded:
-        """As `get`, once the asset's revision is above that, or after that long."""
+        """As `get`, once the asset's revision is above the given one, or after the time."""
         ends_at = monotonic() + seconds
         with self._changed:
             found = self.get(workspace, name)
@@ -77,24 +77,24 @@ class RecordedWork:
         return found
 
     def fail_interrupted(self) -> None:
-        """Say of what a killed service left running that it broke off. Only for one that has just begun."""
+        """Mark work that a killed service left running as failed. Call it once, at the start of the service."""
         for workspace in self._assets.list_workspaces():
             for asset in self._assets.list(workspace.name, self._kind, latest_only=True):
                 if asset.body["state"] == RUNNING and asset.id not in self._logs:
                     error = {"problem": "The service ended meanwhile.", "hint": "Start it again."}
                     self._assets.replace(asset, {**asset.body, "state": FAILED, "error": error}, asset.tags)
 
-    def _do(self, asset: Asset, work: Work) -> None:
+    def _run(self, asset: Asset, work: Work) -> None:
         lines = self._logs[asset.id]
         with self._turns:
             try:
                 ended = {**work(lambda line: lines.append(f"{line}\n")), "state": SUCCEEDED}
             except RunyardError as error:
                 ended = {"state": FAILED, "error": {"problem": error.problem, "hint": error.hint, **error.facts}}
-            except Exception as error:  # nobody waits for this thread: the asset must tell
+            except Exception as error:  # the thread has no caller: the error goes into the asset
                 ended = {"state": FAILED, "error": {"problem": f"{type(error).__name__}: {error}.", "hint": ""}}
         with self._changed:
-            with suppress(Conflict, NotFound):  # deleted meanwhile, with its workspace
+            with suppress(Conflict, NotFound):  # its workspace was deleted
                 self._assets.replace(asset, {**asset.body, **ended, "log": "".join(lines)}, asset.tags)
             self._logs.pop(asset.id, None)
             self._changed.notify_all()

@@ -1,5 +1,3 @@
-"""Requests sent to a web service of this machine one after another, and how long their answers took."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
@@ -16,7 +14,7 @@ SHOWN_CHARACTERS = 500
 @dataclass(frozen=True)
 class Timed:
     milliseconds: Sequence[float]
-    """Of the requests that were answered well, in the order in which they were sent."""
+    """Latencies of successful requests, in the order of sending."""
     failures: Sequence[str]
     seconds: float
 
@@ -25,7 +23,7 @@ class Timed:
         return len(self.milliseconds) + len(self.failures)
 
     def latency(self) -> dict[str, float]:
-        """Average, percentiles and maximum; empty where no request was answered well."""
+        """Average, percentiles and maximum; empty when no request was successful."""
         ordered = sorted(self.milliseconds)
         if not ordered:
             return {}
@@ -34,8 +32,10 @@ class Timed:
 
 
 def send_in_turn(port: int, path: str, bodies: Sequence[bytes], *, least: int, within_seconds: float) -> Timed:
-    """Every body once, all of them again until there were `least`; fewer where the time is over. The first body is
-    sent once before, unmeasured: what a library loads on first use is no latency. Raises Unreachable."""
+    """Send each body once, and repeat them until `least` requests are sent or the time is over.
+
+    The first body is sent once before, unmeasured: libraries load code on first use. Raises Unreachable.
+    """
     connection = HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
     milliseconds, failures = [], []
     try:
@@ -65,5 +65,5 @@ def _send(connection: HTTPConnection, path: str, body: bytes) -> tuple[int, Any]
 
 
 def _rank(per_mille: int, count: int) -> int:
-    """Whose value so many of all are not above; whole numbers, since 99.9 is none that a float can hold."""
+    """Index of a percentile in a sorted list; in per mille, since a float cannot hold 99.9 exactly."""
     return max(0, -(-per_mille * count // 1000) - 1)

@@ -42,14 +42,14 @@ NO_CREDENTIALS = Credentials("", "", "")
 
 @dataclass(frozen=True)
 class Draft:
-    """A web service's body, as far as a deployment says it, and what of it is secret."""
+    """Body of a web service's asset, without its counters, and its secrets apart."""
 
     body: Body
     secrets: Body
 
 
 class Blueprints:
-    """Checks deployments, and turns those that were stored into what the gateway runs. Writes nothing."""
+    """Checks deployments, and turns stored ones into the ServiceSpec that the gateway runs. Writes nothing."""
 
     def __init__(
         self,
@@ -68,23 +68,22 @@ class Blueprints:
         self._listening, self._machine = listening, machine
 
     @property
-    def surroundings(self) -> str:
-        """Another text whenever the operator's settings or the machine have changed what specs come to."""
-        said = repr((vars(self._listening), self._machine))
-        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    def settings_digest(self) -> str:
+        """Changes with the operator's settings and the machine: specs made before must be applied again."""
+        settings = repr((vars(self._listening), self._machine))
+        return hashlib.sha256(settings.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def draft(self, who: Principal, workspace: str, asked: DeploymentSpec) -> Draft:
-        """What it names must be what the caller may read. Raises what the user is to know: InvalidArgument, NotFound,
-        BlobsMissing."""
+        """Check a deployment of things that the caller may read. Raises InvalidArgument, NotFound, BlobsMissing."""
         given = self._with_image(who, workspace, asked)
         type = given.type or service_type(None)
         config = checked_config(type, given.config)
-        inference = None if given.inference is None else self._taken(who, workspace, given.inference)
+        inference = None if given.inference is None else self._checked_inference(who, workspace, given.inference)
         models = self._models.find(who, workspace, given.models or ())
         deployment = Deployment(type, models, config, inference, given.submitter or NOBODY)
-        workplace = self._workplace(workspace, deployment)
+        runtime = self._runtime(workspace, deployment)
         serving = serving_of_deployment(deployment, self._machine, self._listening.request_bytes)
-        notes = [*workplace.environment.notes, *serving.notes, *self._open_to_all(serving)]
+        notes = [*runtime.environment.notes, *serving.notes, *self._open_access_notes(serving)]
         body = {
             "type": type.value,
             "models": [f"{model.served.name}:{model.served.version}" for model in models],
@@ -92,15 +91,15 @@ class Blueprints:
             "config": {name: value for name, value in config.items() if name not in SECRETS},
             "image_id": given.image_id,
             "submitter": deployment.submitter.to_json(),
-            "scorer": workplace.scorer.value,
-            "environment": environment_to_json(workplace.environment),
-            "surroundings": self.surroundings,
+            "scorer": runtime.scorer.value,
+            "environment": environment_to_json(runtime.environment),
+            "surroundings": self.settings_digest,
             "notes": notes,
         }
         return Draft(body, {name: config[name] for name in SECRETS & config.keys()})
 
     def endpoint_draft(self, config: Body, versions: Sequence[Version]) -> Draft:
-        """Of an endpoint, which has a port and keys; its versions have all else."""
+        """Draft of an endpoint: it has a port and keys; all else belongs to its versions."""
         checked = checked_config(ServiceType.AKS, config)
         serving = serving_of_deployment(
             Deployment(ServiceType.AKS, (), checked), self._machine, self._listening.request_bytes
@@ -114,77 +113,77 @@ class Blueprints:
             "submitter": {},
             "scorer": Scorer.SCRIPT.value,
             "environment": environment_to_json(EnvironmentSpec()),
-            "surroundings": self.surroundings,
-            "notes": self._open_to_all(serving),
+            "surroundings": self.settings_digest,
+            "notes": self._open_access_notes(serving),
             VERSIONS: stored(versions),
         }
         return Draft(body, {name: checked[name] for name in SECRETS & checked.keys()})
 
     def checked_image(self, who: Principal, workspace: str, image: ImageDefinition) -> ImageDefinition:
-        """Check and keep models and inference as a deployment does."""
-        kept = self.draft(who, workspace, image.deployment).body
-        return image.with_fields(models=kept["models"], inference=kept["inference"])
+        """Check models and inference as for a deployment, and return the image as it is stored."""
+        body = self.draft(who, workspace, image.deployment).body
+        return image.with_fields(models=body["models"], inference=body["inference"])
 
     def spec(self, service: Asset, credentials: Credentials) -> ServiceSpec:
-        """Raises NotFound where a model is gone."""
+        """Spec of a stored web service. Raises NotFound when a model was deleted."""
         body = service.body
         identity = {"id": service.id, "workspace": service.workspace, "name": service.name}
         counts = {"revision": body["revision"], "generation": body["generation"]}
-        made = self._spec(service.workspace, body, {**identity, **counts}, credentials)
-        return replace(made, versions=shares(versions_in(service)), is_version=is_version(service))
+        spec = self._spec(service.workspace, body, {**identity, **counts}, credentials)
+        return replace(spec, versions=shares(versions_in(service)), is_version=is_version(service))
 
     def require_models(self, workspace: str, names: Sequence[str]) -> None:
-        """Raises NotFound for one that is not there."""
+        """Raises NotFound for a model that does not exist."""
         self._models.find(SERVICE, workspace, names)
 
     def plan(self, who: Principal, workspace: str, name: str, asked: DeploymentSpec) -> ServiceSpec:
-        """What a deployment would run, with nothing deployed."""
+        """Spec that a deployment would run; deploys nothing."""
         draft = self.draft(who, workspace, replace(asked, type=asked.type or ServiceType.LOCAL))
         identity = {"id": "", "workspace": workspace, "name": name, "revision": 1, "generation": 1}
         return self._spec(workspace, draft.body, identity, NO_CREDENTIALS)
 
     def _spec(self, workspace: str, body: Body, identity: Body, credentials: Credentials) -> ServiceSpec:
-        stored = DeploymentSpec.parse(body)
+        spec = DeploymentSpec.parse(body)
         deployment = Deployment(
-            stored.type or service_type(None),
-            self._models.find(SERVICE, workspace, stored.models or ()),
+            spec.type or service_type(None),
+            self._models.find(SERVICE, workspace, spec.models or ()),
             body["config"],
-            stored.inference,
-            stored.submitter or NOBODY,
+            spec.inference,
+            spec.submitter or NOBODY,
         )
-        workplace = Workplace(Scorer(body["scorer"]), environment_from_json(dict(body["environment"])))
-        made = service_spec(
+        runtime = Workplace(Scorer(body["scorer"]), environment_from_json(dict(body["environment"])))
+        planned = service_spec(
             deployment,
-            workplace,
+            runtime,
             identity=identity,
             credentials=credentials,
             listening=self._listening,
             machine=self._machine,
         )
-        addresses = self._addresses.of(workspace, environment_to_json(workplace.environment))
-        return replace(made, packages=self._packages.get(SERVICE, workspace), addresses=addresses)
+        addresses = self._addresses.of(workspace, environment_to_json(runtime.environment))
+        return replace(planned, packages=self._packages.get(SERVICE, workspace), addresses=addresses)
 
-    def _open_to_all(self, serving: Serving) -> list[str]:
+    def _open_access_notes(self, serving: Serving) -> list[str]:
         if is_loopback(self._listening.host) or serving.auth_enabled or serving.token_auth_enabled:
             return []
         return ["Whoever reaches this machine can ask it: auth_enabled is False."]
 
-    def _workplace(self, workspace: str, deployment: Deployment) -> Workplace:
-        found = workplace_of(deployment, self._machine)
+    def _runtime(self, workspace: str, deployment: Deployment) -> Workplace:
+        runtime = workplace_of(deployment, self._machine)
         sources = self._packages.sources(workspace, deployment.build_variables)
-        return replace(found, environment=replace(found.environment, sources=sources))
+        return replace(runtime, environment=replace(runtime.environment, sources=sources))
 
-    def _taken(self, who: Principal, workspace: str, given: InferenceConfig) -> InferenceConfig:
-        """As it is kept."""
+    def _checked_inference(self, who: Principal, workspace: str, given: InferenceConfig) -> InferenceConfig:
+        """Check its files and its environment, and return it as it is stored."""
         entries = checked_entries(given.files)
         self._blobs.require(who, entries)
         kept = replace(given, files=tuple(entries))
         if given.environment is None:
             return kept
-        return replace(kept, environment=self._incoming.taken(who, workspace, given.environment))
+        return replace(kept, environment=self._incoming.accept(who, workspace, given.environment))
 
     def _with_image(self, who: Principal, workspace: str, asked: DeploymentSpec) -> DeploymentSpec:
-        """An image brings its models and its script, where the deployment does not say them itself."""
+        """Fill in models and script from the image, where the deployment does not give them."""
         image_id = asked.image_id
         if not image_id:
             return asked
@@ -196,10 +195,10 @@ class Blueprints:
         except NotFound:
             raise NotFound(f"There is no image {image_id!r} in workspace {workspace!r}.") from None
         self._access.asset(who, Action.READ_ASSET, image)
-        brought = DeploymentSpec.parse({key: image.body.get(key) for key in ("models", "inference")})
+        of_image = DeploymentSpec.parse({key: image.body.get(key) for key in ("models", "inference")})
         return replace(
             asked,
-            models=asked.models or brought.models,
-            inference=asked.inference or brought.inference,
+            models=asked.models or of_image.models,
+            inference=asked.inference or of_image.inference,
             image_id=f"{name}:{image.version}",
         )

@@ -9,20 +9,20 @@ from runyard.planning.web_services.web_service import Credentials
 from runyard.services.secrets import Vault
 
 SECRET_KEY = "secret_id"
-"""In a web service's body: under which name of the vault its credentials lie."""
+"""Key in a web service's body: name of its credentials in the vault."""
 _FOLDER = "services/"
 _KEY_BYTES = 24
 
 
 class ServiceCredentials:
-    """Keys, token secrets and private keys of web services. They lie encrypted in the vault, and in the gateway's own
-    file; they are in no body, log or error."""
+    """Keys, token secrets and private keys of web services. They are stored encrypted in the vault and in the gateway's
+    spec file, never in an asset's body, a log or an error."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     def keep(self, workspace: str, service: str, credentials: Credentials) -> str:
-        """The name to find them by. Those of before stay until they are forgotten."""
+        """Store them under a new name and return it. Older ones stay until `forget`."""
         name = f"{_FOLDER}{service}/{uuid.uuid4().hex}"
         self._vault.put(workspace, name, json.dumps(vars(credentials)))
         return name
@@ -33,15 +33,15 @@ class ServiceCredentials:
     def forget(self, workspace: str, name: str) -> None:
         self._vault.delete(workspace, name)
 
-    def forget_all_but(self, workspace: str, used: set[str]) -> None:
-        """What a deployment that was killed has left."""
+    def delete_unused(self, workspace: str, used: set[str]) -> None:
+        """Delete credentials that an interrupted deployment has left."""
         for name in self._vault.names(workspace):
             if name.startswith(_FOLDER) and name not in used:
                 self._vault.delete(workspace, name)
 
 
 def new_credentials(given: Mapping[str, Any]) -> Credentials:
-    """With keys and a private key that the user chose, where there are any."""
+    """Random keys, unless the user gave some."""
     return Credentials(
         primary=given.get("primary_key") or new_key(),
         secondary=given.get("secondary_key") or new_key(),
@@ -60,5 +60,5 @@ def changed_credentials(before: Credentials, given: Mapping[str, Any]) -> Creden
 
 
 def new_key() -> str:
-    """32 characters that a header can carry."""
+    """32 random characters that are valid in a header."""
     return secrets.token_urlsafe(_KEY_BYTES)

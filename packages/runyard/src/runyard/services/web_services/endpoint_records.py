@@ -1,5 +1,3 @@
-"""An endpoint as the wire shows it: what its versions say, together."""
-
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
@@ -12,7 +10,7 @@ R = TypeVar("R", bound=ServiceRecord)
 
 
 def version_record(version: Version, share: int, record: ServiceRecord) -> VersionRecord:
-    return _grown(
+    return _extended(
         VersionRecord,
         replace(record, name=version.name),
         traffic_percentile=version.traffic_percentile,
@@ -23,7 +21,7 @@ def version_record(version: Version, share: int, record: ServiceRecord) -> Versi
 
 
 def together(own: ServiceRecord, versions: Mapping[str, VersionRecord]) -> EndpointRecord:
-    """A deployment of it has ended when those of all versions have, and failed when one has."""
+    """Combine the records of its versions. Its deployment has ended when all have, and failed when one has."""
     parts: list[ServiceRecord] = [own, *versions.values()]
     is_over = all(part.wanted_revision in (part.revision, part.failed_revision) for part in parts)
     failed = {name: part for name, part in [("", own), *versions.items()] if _has_failed(part)}
@@ -43,11 +41,11 @@ def together(own: ServiceRecord, versions: Mapping[str, VersionRecord]) -> Endpo
         replicas=sum(part.replicas for part in versions.values()),
         wanted_replicas=sum(part.wanted_replicas for part in versions.values()),
     )
-    return _grown(EndpointRecord, shown, versions=dict(versions))
+    return _extended(EndpointRecord, shown, versions=dict(versions))
 
 
-def _grown(to: type[R], record: ServiceRecord, **more: Any) -> R:
-    """The record with the fields that its subclass adds."""
+def _extended(to: type[R], record: ServiceRecord, **more: Any) -> R:
+    """The record as its subclass, with the additional fields."""
     return to(**{field.name: getattr(record, field.name) for field in fields(ServiceRecord)}, **more)
 
 
@@ -56,7 +54,7 @@ def _has_failed(part: ServiceRecord) -> bool:
 
 
 def _state(own: ServiceRecord, default: ServiceRecord) -> ServiceState:
-    """An endpoint answers when its port does and its default version does."""
+    """An endpoint answers when its port is open and its default version answers."""
     return default.state if own.revision else own.state
 
 

@@ -36,11 +36,10 @@ from runyard.services.workspaces import Workspaces
 
 
 class Endpoints:
-    """Endpoints, whose requests several versions share. Each version is deployed and changed by itself, as any web
-    service is: none of that touches another version.
+    """Deploys endpoints and their versions. Each version is deployed and changed as a web service of its own.
 
-    The version comes first and the endpoint's word of it second; when one goes it is the other way round. So no request
-    is ever meant for a version that is not there.
+    A version is added before the endpoint lists it, and removed after. So the endpoint never sends a request to a
+    version that does not exist.
     """
 
     def __init__(
@@ -48,53 +47,53 @@ class Endpoints:
         services: WebServices,
         workspaces: Workspaces,
         access: Access,
-        blueprints: Blueprints,
+        planner: Blueprints,
         credentials: ServiceCredentials,
         writer: ServiceWriter,
     ) -> None:
-        self._services, self._workspaces, self._access, self._blueprints = services, workspaces, access, blueprints
+        self._services, self._workspaces, self._access, self._planner = services, workspaces, access, planner
         self._credentials, self._writer = credentials, writer
 
     def deploy(self, who: Principal, workspace: str, new: NewService) -> Asset:
-        """With its first version, whose name is version_name of the config. As WebServices.deploy otherwise; one that
-        is overwritten goes first."""
+        """Deploy it with its first version, named by version_name of the config. As WebServices.deploy otherwise; an
+        overwritten web service is removed first."""
         self._workspaces.enter(who, Action.DEPLOY, workspace)
         check_asset_name(KIND, new.name)
         config = checked_config(new.spec.type or ServiceType.AKS, new.spec.config)
         of_endpoint, of_version = parted_config(config)
-        name, wish = check_version_name(config["version_name"]), wish_of(config)
-        with_version((), name, "", wish)
-        draft = self._blueprints.draft(who, workspace, replace(new.spec, config=of_version))
-        around = self._blueprints.endpoint_draft(of_endpoint, ())
-        with self._writer.turn:
-            there = self._services.find_place(who, workspace, new)
-            self._services.check_port(who, around.body["config"].get("port"), there)
+        name, change = check_version_name(config["version_name"]), wish_of(config)
+        with_version((), name, "", change)
+        draft = self._planner.draft(who, workspace, replace(new.spec, config=of_version))
+        endpoint = self._planner.endpoint_draft(of_endpoint, ())
+        with self._writer.lock:
+            there = self._services.find_overwritten(who, workspace, new)
+            self._services.check_port(who, endpoint.body["config"].get("port"), there)
             if there is not None:
                 self._services.remove(there)
             version = self._add(who, workspace, new.name, replace(new, name=name), draft)
-            told = {"description": new.description, "properties": dict(new.properties)}
-            body = {**around.body, **told, VERSIONS: stored(with_version((), name, version.id, wish))}
+            texts = {"description": new.description, "properties": dict(new.properties)}
+            body = {**endpoint.body, **texts, VERSIONS: stored(with_version((), name, version.id, change))}
             try:
-                credentials = new_credentials(around.secrets)
+                credentials = new_credentials(endpoint.secrets)
                 return self._writer.add(workspace, new.name, body, new.tags, credentials, who.name)
             except BaseException:
                 self._writer.remove(version)
                 raise
 
     def add_version(self, who: Principal, workspace: str, endpoint: str, new: NewService) -> Asset:
-        """`new` has the version's name. Returns the endpoint; it sends nothing to the version before that is ready."""
+        """`new` has the version's name. Returns the endpoint; it sends the version no requests before it is ready."""
         self._workspaces.enter(who, Action.DEPLOY, workspace)
         check_version_name(new.name)
         config = checked_config(ServiceType.AKS, new.spec.config)
-        wish, whole = wish_of(config), replace(new.spec, type=ServiceType.AKS, config=version_config(config))
-        self._changed(who, workspace, endpoint)
-        draft = self._blueprints.draft(who, workspace, whole)
-        with self._writer.turn:
-            seen = self._changed(who, workspace, endpoint)
-            with_version(versions_in(seen), new.name, "", wish)
+        change, spec = wish_of(config), replace(new.spec, type=ServiceType.AKS, config=version_config(config))
+        self._changeable(who, workspace, endpoint)
+        draft = self._planner.draft(who, workspace, spec)
+        with self._writer.lock:
+            seen = self._changeable(who, workspace, endpoint)
+            with_version(versions_in(seen), new.name, "", change)
             version = self._add(who, workspace, endpoint, new, draft)
             try:
-                return self._share(seen, with_version(versions_in(seen), new.name, version.id, wish))
+                return self._share(seen, with_version(versions_in(seen), new.name, version.id, change))
             except BaseException:
                 self._writer.remove(version)
                 raise
@@ -102,23 +101,23 @@ class Endpoints:
     def change_version(
         self, who: Principal, workspace: str, endpoint: str, version: str, changes: ServiceChanges
     ) -> Asset:
-        """As WebServices.change, and who gets how much; that counts at once."""
-        self._changed(who, workspace, endpoint)
+        """As WebServices.change; also changes the shares, which apply at once."""
+        self._changeable(who, workspace, endpoint)
         config = checked_parameters(ServiceType.AKS, changes.spec.config)
         own = version_config(config)
-        with self._writer.turn:
-            seen = self._changed(who, workspace, endpoint)
+        with self._writer.lock:
+            seen = self._changeable(who, workspace, endpoint)
             versions = with_change(versions_in(seen), version, wish_of(config))
-            told = changes.description is not None or changes.tags or changes.properties
-            if own or told or changes.spec.redefines:
+            has_texts = changes.description is not None or changes.tags or changes.properties
+            if own or has_texts or changes.spec.redefines:
                 changed = replace(changes, spec=replace(changes.spec, config=own))
                 self._services.change(who, workspace, version_asset_name(endpoint, version), changed)
             return seen if versions == versions_in(seen) else self._share(seen, versions)
 
     def remove_version(self, who: Principal, workspace: str, endpoint: str, version: str) -> None:
         """Raises Conflict for the default version."""
-        with self._writer.turn:
-            seen = self._changed(who, workspace, endpoint)
+        with self._writer.lock:
+            seen = self._changeable(who, workspace, endpoint)
             versions = without_version(versions_in(seen), version)
             name = version_asset_name(endpoint, version)
             left = self._services.get(who, workspace, name, Action.CHANGE_DEPLOYMENT)
@@ -127,12 +126,12 @@ class Endpoints:
         self._writer.end(left)
 
     def version(self, who: Principal, workspace: str, endpoint: str, version: str) -> Asset:
-        """The web service that answers for it. Raises NotFound."""
+        """The version as a web service. Raises NotFound."""
         find_version(versions_in(self._endpoint(who, workspace, endpoint)), version)
         return self._services.get(who, workspace, version_asset_name(endpoint, version))
 
-    def _changed(self, who: Principal, workspace: str, name: str) -> Asset:
-        """The endpoint, which the caller may change."""
+    def _changeable(self, who: Principal, workspace: str, name: str) -> Asset:
+        """The endpoint, after checking that the caller may change it."""
         self._access.right(who, Action.CHANGE_DEPLOYMENT)
         return self._access.asset(who, Action.CHANGE_DEPLOYMENT, self._endpoint(who, workspace, name))
 
@@ -150,8 +149,8 @@ class Endpoints:
         left = self._writer.find(workspace, name)
         if left is not None:
             self._writer.remove(left)
-        told = {"description": new.description, "properties": dict(new.properties), ENDPOINT: endpoint}
-        return self._writer.add(workspace, name, {**draft.body, **told}, new.tags, new_credentials({}), who.name)
+        texts = {"description": new.description, "properties": dict(new.properties), ENDPOINT: endpoint}
+        return self._writer.add(workspace, name, {**draft.body, **texts}, new.tags, new_credentials({}), who.name)
 
     def _share(self, endpoint: Asset, versions: tuple[Version, ...]) -> Asset:
         body, credentials = {**endpoint.body, VERSIONS: stored(versions)}, self._credentials.of(endpoint)

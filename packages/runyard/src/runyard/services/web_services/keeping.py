@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class ServiceKeeper:
-    """Sees to it that what is stored is what the host runs: once when it starts, and again whenever the host died."""
+    """Makes the host run what is stored: once at the start of the service, then restarts a host that died."""
 
     def __init__(
         self, assets: AssetStore, host: ServiceHost, credentials: ServiceCredentials, writer: ServiceWriter
@@ -24,51 +24,52 @@ class ServiceKeeper:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Called before anybody can deploy: what the host has now is what an earlier service left. Returns at once."""
+        """Start a thread; returns at once. Call it before deployments are accepted: what the host has then was left by
+        an earlier service."""
         left = list(self._host.service_ids())
-        self._thread = threading.Thread(target=self._keep, args=(left,), name="web-services", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(left,), name="web-services", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Web services go on."""
+        """Stop the thread; web services keep running."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
 
     def reconcile(self, left: Sequence[str]) -> None:
-        """Apply all that is stored, as the operator's settings are now; remove of `left` what is stored no longer."""
+        """Apply all stored web services with the current settings; remove those of `left` that are no longer stored."""
         ids = set()
-        with self._writer.turn:
+        with self._writer.lock:
             for workspace in self._assets.list_workspaces():
                 services = self._assets.list(workspace.name, KIND)
                 for orphan in orphans(services):
                     self._writer.remove(orphan)
                 services = self._assets.list(workspace.name, KIND)
-                self._credentials.forget_all_but(workspace.name, {one.body[SECRET_KEY] for one in services})
+                self._credentials.delete_unused(workspace.name, {one.body[SECRET_KEY] for one in services})
                 for service in services:
                     ids.add(service.id)
                     try:
-                        self._writer.apply_again(service)
+                        self._writer.reapply(service)
                     except (RunyardError, OSError) as problem:
                         log.warning("The web service %r stays as it was: %s", service.name, problem)
             for service_id in set(left) - ids:
                 self._host.remove(service_id)
 
     def tell_again(self) -> None:
-        """What the host could not be told. Raises EngineError while it still cannot."""
-        with self._writer.turn:
+        """Apply what the host could not be given before. Raises EngineError while it is still unreachable."""
+        with self._writer.lock:
             self._writer.tell_again()
 
-    def _keep(self, left: Sequence[str]) -> None:
-        self._quietly(lambda: self.reconcile(left))
+    def _run(self, left: Sequence[str]) -> None:
+        self._log_errors(lambda: self.reconcile(left))
         while True:
-            self._quietly(self._host.revive)
-            self._quietly(self.tell_again)
+            self._log_errors(self._host.revive)
+            self._log_errors(self.tell_again)
             if self._stopping.wait(LOOK_EVERY_SECONDS):
                 return
 
-    def _quietly(self, work: Callable[[], None]) -> None:
-        """A full disk now is no reason to stop looking after web services later."""
+    def _log_errors(self, work: Callable[[], None]) -> None:
+        """Run it; an exception, such as a full disk, is logged and the work is retried on the next pass."""
         try:
             work()
         except Exception:

@@ -36,36 +36,36 @@ class Keys:
 
 
 class ServiceKeys:
-    """What those show who ask a web service: keys, or tokens that expire."""
+    """Keys of a web service, or tokens that expire."""
 
     def __init__(self, services: WebServices, credentials: ServiceCredentials, writer: ServiceWriter) -> None:
         self._services, self._credentials, self._writer = services, credentials, writer
 
     def get(self, who: Principal, workspace: str, name: str) -> Keys:
-        """Both keys. Raises Conflict where none is asked for."""
+        """Both keys. Raises Conflict when the web service uses none."""
         service = self._services.get(who, workspace, name, Action.READ_KEYS)
         _require_keys(service)
         credentials = self._credentials.of(service)
         return Keys(credentials.primary, credentials.secondary)
 
     def renew(self, who: Principal, workspace: str, name: str, which: str, value: str | None = None) -> Keys:
-        """Another "Primary" or "Secondary", a random one unless `value` is given; no worker is replaced for it. Where
-        tokens are asked for, all that were signed so far are refused from then on."""
+        """Replace the "Primary" or "Secondary" key, by a random one unless `value` is given; workers keep running. With
+        tokens, all tokens signed before become invalid."""
         self._services.get(who, workspace, name, Action.RENEW_KEYS)
-        place = which.lower()
-        if place not in ("primary", "secondary"):
+        field = which.lower()
+        if field not in ("primary", "secondary"):
             raise InvalidArgument(f"key must be 'Primary' or 'Secondary', got {ascii(which)[:80]}.")
-        chosen = new_key() if value is None else PARAMETERS[f"{place}_key"].check("set_key", value)
-        with self._writer.turn:
+        chosen = new_key() if value is None else PARAMETERS[f"{field}_key"].check("set_key", value)
+        with self._writer.lock:
             service = self._services.get(who, workspace, name, Action.RENEW_KEYS)
             if not asks_for_tokens(service.body["config"]):
                 _require_keys(service)
-            credentials = replace(self._credentials.of(service), **{place: chosen}, token_secret=new_key())
+            credentials = replace(self._credentials.of(service), **{field: chosen}, token_secret=new_key())
             self._writer.replace(service, service.body, service.tags, credentials, is_forced=False)
         return Keys(credentials.primary, credentials.secondary)
 
     def sign(self, who: Principal, workspace: str, name: str) -> SignedToken:
-        """Raises Conflict where no token is asked for."""
+        """Sign a token. Raises Conflict when the web service uses none."""
         service = self._services.get(who, workspace, name, Action.READ_KEYS)
         if not asks_for_tokens(service.body["config"]):
             raise Conflict(f"{name!r} asks for no token.", hint="Deploy or update it with token_auth_enabled=True.")

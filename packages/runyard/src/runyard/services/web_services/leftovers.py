@@ -13,16 +13,16 @@ _REVISION = re.compile(r"r(\d{1,9})")
 
 
 class ServiceLeftovers:
-    """Files of web services that nobody will ask for again: revisions that were replaced.
+    """Deletes files of replaced revisions.
 
-    Folders without a service are the start's to remove: one may be of a profile that goes on.
+    Folders without a web service are left to the reconciler at the start: one may belong to a running profile.
     """
 
     def __init__(self, folder: Path, assets: AssetStore, host: ServiceHost) -> None:
         self._folder, self._assets, self._host = folder, assets, host
 
     def remove(self, older_than: timedelta) -> list[str]:
-        """What was let go that long ago; answers with the paths below the folder."""
+        """Delete revisions that were replaced that long ago; return their paths below the folder."""
         removed = []
         for service in self._services():
             for revision in self._unused_revisions(service):
@@ -36,7 +36,7 @@ class ServiceLeftovers:
         return [service for workspace in workspaces for service in self._assets.list(workspace.name, KIND)]
 
     def _unused_revisions(self, service: Asset) -> list[Path]:
-        """Neither what answers now, nor what is wanted, nor anything newer than is known here."""
+        """Revisions older than the one that answers and the stored one, without these two."""
         observed = self._host.observe(service.id)
         folder = self._folder / service.id
         if observed is None or not folder.is_dir():

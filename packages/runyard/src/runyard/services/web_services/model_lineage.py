@@ -33,11 +33,11 @@ class NamedDataset:
 
 @dataclass(frozen=True)
 class ModelLineage:
-    """From a model back to what made it, and forth to what serves it."""
+    """The run and datasets that made a model, and the web services that serve it."""
 
     model: Asset
     run: RunRecord | None
-    """None for a model that was registered from files, and where its run is gone."""
+    """None for a model registered from files, and when its run was deleted."""
     datasets: tuple[ReadDataset | NamedDataset, ...]
     services: tuple[Asset, ...]
 

@@ -14,17 +14,17 @@ from runyard.services.access import Access
 
 MOST_MODELS = 100
 PythonOf = Callable[[RunRecord], str]
-"""The minor version of the Python that a run had, "" where it is not known."""
+"""Minor version of the Python of a run; "" when it is not known."""
 
 
 class ServableModels:
-    """Registered models as web services serve them."""
+    """Looks up registered models for deployment."""
 
     def __init__(self, assets: AssetStore, runs: RunStore, access: Access, python_of: PythonOf) -> None:
         self._assets, self._runs, self._access, self._python_of = assets, runs, access, python_of
 
     def find(self, who: Principal, workspace: str, names: Sequence[str]) -> tuple[DeployedModel, ...]:
-        """By NAME:VERSION, or NAME for the newest. Raises NotFound, InvalidArgument."""
+        """`names` are NAME:VERSION, or NAME for the newest. Raises NotFound, InvalidArgument."""
         if len(names) > MOST_MODELS:
             raise InvalidArgument(f"models has {len(names)} entries; one web service serves at most {MOST_MODELS}.")
         found = [self._access.asset(who, Action.READ_ASSET, self._registered(workspace, name)) for name in names]
@@ -55,7 +55,7 @@ class ServableModels:
         )
 
     def _origin(self, workspace: str, model: ModelDefinition) -> Origin | None:
-        """The run's lock tells best what a model needs; else whoever registered it does."""
+        """Packages that made the model: from its run's lock, else from the client that registered it."""
         if model.run_id:
             try:
                 run = self._runs.get(RunId(model.run_id))

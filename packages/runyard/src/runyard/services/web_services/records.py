@@ -28,13 +28,13 @@ from runyard.services.web_services.versions import is_endpoint, version_asset_na
 from runyard.services.web_services.writing import KIND
 
 LockOf = Callable[[EnvironmentSpec], str]
-"""The lock of a finished environment, "" where there is none."""
+"""Lock of a built environment; "" when it is not built."""
 FIRST_TAIL_BYTES, MOST_TAIL_BYTES = 64 * 1024, 64 * 1024 * 1024
 SWAGGER = "/swagger.json"
 
 
 class ServiceRecords:
-    """Web services as the wire shows them: what is stored, with what the host says of it."""
+    """Reads records, logs and metrics of web services."""
 
     def __init__(
         self, assets: AssetStore, access: Access, host: ServiceHost, listening: Listening, lock_of: LockOf
@@ -44,19 +44,19 @@ class ServiceRecords:
 
     def short(self, who: Principal, service: Asset) -> ServiceRecord:
         self._access.asset(who, Action.READ_ASSET, service)
-        return self._shown(service, self._host.observe(service.id))
+        return self._record(service, self._host.observe(service.id))
 
     def whole(self, who: Principal, service: Asset) -> ServiceRecord:
-        """With the lock of its environment."""
+        """Record with the lock of its environment."""
         return self._with_lock(service, self.short(who, service))
 
     def wait(self, who: Principal, service: Asset, version: int, seconds: float) -> ServiceRecord:
-        """Once its version is above that, or after so long. Raises NotFound when it was deleted meanwhile."""
+        """Record once its version is above the given one, or after the time. Raises NotFound when it is deleted."""
         self._access.asset(who, Action.READ_ASSET, service)
         observed = self._host.wait(service.id, version, seconds)
         if observed is None and service.id not in self._host.service_ids():
             raise NotFound(f"The web service {service.name!r} was deleted (WebserviceNotFound).")
-        return self._with_lock(service, self._shown(service, observed))
+        return self._with_lock(service, self._record(service, observed))
 
     def log(self, who: Principal, service: Asset, offset: int, limit: int) -> tuple[bytes, int]:
         """Bytes from the offset on, and the offset behind them; a negative one counts from the end."""
@@ -64,7 +64,7 @@ class ServiceRecords:
         return self._host.read_log(service.id, offset, limit)
 
     def last_lines(self, who: Principal, service: Asset, count: int) -> tuple[bytes, int]:
-        """Of an endpoint its own, and then those of each version."""
+        """Last lines of the log; for an endpoint, those of each version follow its own."""
         self._access.asset(who, Action.READ_ASSET, service)
         lines, behind = self._last_lines(service.id, count)
         pieces = [
@@ -87,13 +87,13 @@ class ServiceRecords:
                 return b"".join(data.splitlines(keepends=True)[-count:]), behind
             size *= 4
 
-    def _with_lock(self, service: Asset, shown: ServiceRecord) -> ServiceRecord:
+    def _with_lock(self, service: Asset, record: ServiceRecord) -> ServiceRecord:
         default = next((version.name for version in versions_in(service) if version.is_default), None)
         worker = service if default is None else self._versions(service).get(default, service)
-        return replace(shown, lock=self._lock_of(environment_from_json(dict(worker.body["environment"]))))
+        return replace(record, lock=self._lock_of(environment_from_json(dict(worker.body["environment"]))))
 
     def _versions(self, endpoint: Asset) -> dict[str, Asset]:
-        """Those that are there, by name; one may be removed just now."""
+        """Assets of the versions by name, without one that is being removed."""
         found = {}
         for version in versions_in(endpoint):
             with suppress(NotFound):
@@ -101,22 +101,22 @@ class ServiceRecords:
                 found[version.name] = self._assets.get(endpoint.workspace, KIND, name)
         return found
 
-    def _shown(self, service: Asset, observed: ObservedService | None) -> ServiceRecord:
-        own = self._shown_alone(service, observed)
+    def _record(self, service: Asset, observed: ObservedService | None) -> ServiceRecord:
+        own = self._own_record(service, observed)
         if not is_endpoint(service):
             return own
-        there, told = self._versions(service), zip(versions_in(service), shares(versions_in(service)), strict=True)
+        assets, versions = self._versions(service), versions_in(service)
         records = {
-            version.name: version_record(version, share.share, self._observed(there[version.name]))
-            for version, share in told
-            if version.name in there
+            version.name: version_record(version, share.share, self._observed(assets[version.name]))
+            for version, share in zip(versions, shares(versions), strict=True)
+            if version.name in assets
         }
         return together(own, records)
 
     def _observed(self, service: Asset) -> ServiceRecord:
-        return self._shown_alone(service, self._host.observe(service.id))
+        return self._own_record(service, self._host.observe(service.id))
 
-    def _shown_alone(self, service: Asset, observed: ObservedService | None) -> ServiceRecord:
+    def _own_record(self, service: Asset, observed: ObservedService | None) -> ServiceRecord:
         body, type = service.body, ServiceType(service.body["type"])
         seen = observed or ObservedService(0, 0, 0, ServiceState.TRANSITIONING)
         wanted = body["revision"]
@@ -156,7 +156,7 @@ class ServiceRecords:
         )
 
     def _addresses(self, service: Asset, type: ServiceType, port: int) -> tuple[str, str]:
-        """Where it is asked, and where its description lies."""
+        """scoring_uri and swagger_uri."""
         models = [model.rpartition(":")[0] for model in service.body["models"]]
         path = scoring_path(type, service.name, Scorer(service.body["scorer"]), models)
         is_encrypted = service.body["config"].get("ssl_enabled") or self._listening.certificate

@@ -6,32 +6,32 @@ from runyard.environments.lockfile import Lock
 from runyard.errors import RunyardError
 from runyard.model.runs import RunRecord
 from runyard.planning.environment import plan_environment
-from runyard.planning.variables import submitter_variables
+from runyard.planning.submitter_variables import submitter_variables
 from runyard.services.environments import Environments
 
 
 class PythonOfRuns:
-    """The Python that a run had, told from its environment, be that on this machine or one that nodes keep."""
+    """Finds the Python version of a run, from its environment on this machine or on nodes."""
 
     def __init__(self, root: Path, kept: Environments, sources: Callable[[str, Mapping[str, str]], str]) -> None:
-        """`sources`: of a workspace and a submitter's variables, as environments are told apart by."""
+        """`sources` maps a workspace and a submitter's variables to the package sources in an environment's key."""
         self._root, self._kept, self._sources = root, kept, sources
 
     def __call__(self, run: RunRecord) -> str:
-        """A minor version such as "3.7"; "" where nothing tells."""
-        told = Lock.parse(run.environment_lock).python
-        if told:
-            return ".".join(told.split(".")[:2])
+        """A minor version such as "3.7"; "" when it is not known."""
+        locked = Lock.parse(run.environment_lock).python
+        if locked:
+            return ".".join(locked.split(".")[:2])
         sources = self._sources(run.workspace, submitter_variables(run.definition))
-        wished = ""
+        asked = ""
         for gpu_present in (False, True):
             try:
                 spec = plan_environment(run.definition, gpu_present=gpu_present, sources=sources)
-            except (RunyardError, AttributeError, KeyError, TypeError, ValueError):  # of an older Runyard
+            except (RunyardError, AttributeError, KeyError, TypeError, ValueError):  # definition of an older Runyard
                 continue
             facts = EnvironmentFolder(self._root, key_of(spec)).facts()
             found = facts.python_minor if facts else self._kept.python_of(run.workspace, key_of(spec))
             if found:
                 return found
-            wished = wished or ("" if spec.user_managed or "," in spec.python else spec.python)
-        return ".".join(wished.split(".")[:2])
+            asked = asked or ("" if spec.user_managed or "," in spec.python else spec.python)
+        return ".".join(asked.split(".")[:2])

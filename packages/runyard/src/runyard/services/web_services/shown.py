@@ -1,4 +1,4 @@
-"""Web services as the wire shows them."""
+"""Web services as the API shows them: what is stored, combined with the state that the gateway observes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -110,28 +110,30 @@ class NoMetrics:
     """While the gateway is away."""
 
 
-def metrics_in(told: Mapping[str, Any]) -> ServiceMetrics | NoMetrics:
-    """Of what the gateway said."""
-    if not told:
+def metrics_in(answer: Mapping[str, Any]) -> ServiceMetrics | NoMetrics:
+    """From the gateway's answer, which is empty while it is away."""
+    if not answer:
         return NoMetrics()
-    replicas = [_replica(one) for one in told["replicas"]]
-    own = {name: told[name] for name in _REQUESTS}
-    if "versions" not in told:
+    replicas = [_replica(one) for one in answer["replicas"]]
+    own = {name: answer[name] for name in _REQUESTS}
+    if "versions" not in answer:
         return ServiceMetrics(**own, replicas=replicas)
-    versions = {name: RequestMetrics(**{key: one[key] for key in _REQUESTS}) for name, one in told["versions"].items()}
+    versions = {
+        name: RequestMetrics(**{key: one[key] for key in _REQUESTS}) for name, one in answer["versions"].items()
+    }
     return EndpointMetrics(**own, replicas=replicas, versions=versions)
 
 
 _REQUESTS = ("requests", "latency_ms", "queued", "in_work")
 
 
-def _replica(told: Mapping[str, Any]) -> ReplicaMetrics:
+def _replica(metrics: Mapping[str, Any]) -> ReplicaMetrics:
     return ReplicaMetrics(
-        pid=told["pid"],
-        state=told["state"],
-        requests=told["requests"],
-        memory_bytes=told["memory_bytes"],
-        peak_memory_bytes=told["peak_memory_bytes"],
-        cpu_seconds=told["cpu_seconds"],
-        restarts=told["restarts"],
+        pid=metrics["pid"],
+        state=metrics["state"],
+        requests=metrics["requests"],
+        memory_bytes=metrics["memory_bytes"],
+        peak_memory_bytes=metrics["peak_memory_bytes"],
+        cpu_seconds=metrics["cpu_seconds"],
+        restarts=metrics["restarts"],
     )

@@ -1,5 +1,3 @@
-"""The versions of an endpoint in the store: an asset each, below the endpoint's own, which says how they share."""
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -8,13 +6,13 @@ from runyard.model.assets import Asset
 from runyard.planning.web_services.endpoint import Version
 
 VERSIONS = "versions"
-"""In an endpoint's body."""
+"""Key in the body of an endpoint."""
 ENDPOINT = "endpoint"
-"""In a version's body: the name of its endpoint."""
+"""Key in the body of a version: the name of its endpoint."""
 
 
 def version_asset_name(endpoint: str, version: str) -> str:
-    """One that no user can give to a web service."""
+    """Asset name of a version; with '/', so that it cannot be the name of a web service."""
     return f"{endpoint}/{version}"
 
 
@@ -27,13 +25,13 @@ def is_version(service: Asset) -> bool:
 
 
 def place_of(service: Asset) -> dict[str, str]:
-    """What says in a version's body whose it is: it stays so, however the version is changed."""
+    """Field of a version's body that names its endpoint; empty for other web services. A change keeps it."""
     return {ENDPOINT: service.body[ENDPOINT]} if is_version(service) else {}
 
 
 def versions_in(service: Asset) -> tuple[Version, ...]:
-    """Empty for a web service that is no endpoint."""
-    return tuple(Version(**told) for told in service.body.get(VERSIONS, ()))
+    """Empty for a web service that is not an endpoint."""
+    return tuple(Version(**fields) for fields in service.body.get(VERSIONS, ()))
 
 
 def stored(versions: Sequence[Version]) -> list[dict[str, Any]]:
@@ -41,6 +39,6 @@ def stored(versions: Sequence[Version]) -> list[dict[str, Any]]:
 
 
 def orphans(services: Sequence[Asset]) -> list[Asset]:
-    """Versions that no endpoint has: what is left where one was being made or removed when the service was killed."""
+    """Versions that no endpoint lists: left when the service was killed while adding or removing one."""
     known = {version.service_id for service in services for version in versions_in(service)}
     return [service for service in services if is_version(service) and service.id not in known]

@@ -32,19 +32,19 @@ class NewService:
 
 @dataclass(frozen=True)
 class ServiceChanges:
-    """What is to be other of a web service. `config` of the spec is merged into the one that is there."""
+    """Changes of a web service. `config` of the spec is merged into the stored one."""
 
     spec: DeploymentSpec = field(default_factory=DeploymentSpec)
     description: str | None = None
     tags: Mapping[str, str | None] = field(default_factory=dict)
-    """A None removes."""
+    """None removes a tag."""
     properties: Tags = field(default_factory=dict)
-    """Added."""
+    """Added to the stored ones."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which services to list; None and empty mean any. A tag or property given None only has to be there."""
+    """Filter for lists; None and empty match any. A tag or property with None matches any value."""
 
     type: str | None = None
     model: str | None = None
@@ -56,30 +56,30 @@ class Wanted:
 
 
 class WebServices:
-    """Deploying models and changing what was deployed. Nothing here waits for workers: the host goes on by itself."""
+    """Deploys, changes and deletes web services. Does not wait for workers: the host works in the background."""
 
     def __init__(
         self,
         assets: AssetStore,
         workspaces: Workspaces,
         access: Access,
-        blueprints: Blueprints,
+        planner: Blueprints,
         credentials: ServiceCredentials,
         writer: ServiceWriter,
     ) -> None:
-        self._assets, self._workspaces, self._access, self._blueprints = assets, workspaces, access, blueprints
+        self._assets, self._workspaces, self._access, self._planner = assets, workspaces, access, planner
         self._credentials, self._writer = credentials, writer
 
     def deploy(self, who: Principal, workspace: str, new: NewService) -> Asset:
-        """Raises AlreadyExists for a name that is taken, unless `overwrite`: then it is replaced where it stands, and
-        answers as it did until the new workers are ready."""
+        """Raises AlreadyExists for a used name, unless `overwrite`: then the old web service answers until the new
+        workers are ready."""
         self._workspaces.enter(who, Action.DEPLOY, workspace)
         check_asset_name(KIND, new.name)
-        self.find_place(who, workspace, new)
-        draft = self._blueprints.draft(who, workspace, new.spec)
+        self.find_overwritten(who, workspace, new)
+        draft = self._planner.draft(who, workspace, new.spec)
         body = {**draft.body, "description": new.description, "properties": dict(new.properties)}
-        with self._writer.turn:
-            there = self.find_place(who, workspace, new)
+        with self._writer.lock:
+            there = self.find_overwritten(who, workspace, new)
             self.check_port(who, body["config"].get("port"), there)
             if there is not None and is_endpoint(there):
                 self.remove(there)
@@ -91,7 +91,7 @@ class WebServices:
             return self._writer.replace(there, body, new.tags, credentials, is_forced=True)
 
     def get(self, who: Principal, workspace: str, name: str, action: Action = Action.READ_ASSET) -> Asset:
-        """For what the caller is about to do. Raises NotFound, which names those there are."""
+        """Get it for an action of the caller. Raises NotFound, which lists the names that exist."""
         self._access.right(who, action)
         self._workspaces.enter(who, Action.READ_ASSET, workspace)
         found = self._writer.find(workspace, name)
@@ -110,24 +110,24 @@ class WebServices:
             service
             for service in self._listed(workspace)
             if (type is None or service.body["type"] == type)
-            and _is_among(wanted.model, self._models_of(service))
-            and _is_among(wanted.image, [service.body["image_id"] or ""])
+            and _matches_any(wanted.model, self._models_of(service))
+            and _matches_any(wanted.image, [service.body["image_id"] or ""])
             and _has(service.tags, wanted.tags)
             and _has(service.body["properties"], wanted.properties)
             and wanted.created_by in (None, service.created_by)
         ]
 
     def change(self, who: Principal, workspace: str, name: str, changes: ServiceChanges) -> Asset:
-        """New workers are started only where the old ones could not serve so."""
-        with self._writer.turn:
+        """Start new workers only when the change needs them."""
+        with self._writer.lock:
             seen = self.get(who, workspace, name, Action.CHANGE_DEPLOYMENT)
             before = self._credentials.of(seen)
             draft = self._changed(who, seen, before, changes.spec)
             self.check_port(who, draft.body["config"].get("port"), seen)
-            said, tags = changes.description, {**seen.tags, **changes.tags}
+            description, tags = changes.description, {**seen.tags, **changes.tags}
             body = {
                 **draft.body,
-                "description": seen.body["description"] if said is None else said,
+                "description": seen.body["description"] if description is None else description,
                 "properties": added_properties(seen, changes.properties),
                 **place_of(seen),
             }
@@ -140,23 +140,23 @@ class WebServices:
             )
 
     def reload(self, who: Principal, workspace: str, name: str) -> Asset:
-        """New workers from the same files."""
-        with self._writer.turn:
+        """Start new workers from the same files."""
+        with self._writer.lock:
             seen = self.get(who, workspace, name, Action.CHANGE_DEPLOYMENT)
             if not is_endpoint(seen):
-                return self._reloaded(seen)
+                return self._reload(seen)
             for version in self._versions_of(seen):
-                self._reloaded(version)
+                self._reload(version)
             return seen
 
-    def _reloaded(self, seen: Asset) -> Asset:
+    def _reload(self, seen: Asset) -> Asset:
         return self._writer.replace(seen, seen.body, seen.tags, self._credentials.of(seen), is_forced=True)
 
     def delete(self, who: Principal, workspace: str, name: str) -> None:
-        """Quiet when gone."""
+        """Does nothing when it does not exist."""
         self._access.right(who, Action.CHANGE_DEPLOYMENT)
         self._workspaces.enter(who, Action.READ_ASSET, workspace)
-        with self._writer.turn:
+        with self._writer.lock:
             there = self._writer.find(workspace, name)
             if there is None:
                 return
@@ -165,19 +165,19 @@ class WebServices:
             self._writer.end(one)
 
     def remove(self, service: Asset) -> None:
-        """With its versions, where it is an endpoint. Callers hold the writer's turn."""
+        """Remove it, and the versions of an endpoint. Callers hold the writer's lock."""
         for one in self._forget(service):
             self._writer.end(one)
 
     def _forget(self, service: Asset) -> Sequence[Asset]:
-        """What is to end now: it itself, and its versions after it."""
+        """Delete its asset and those of its versions; return all, for the host to end."""
         forgotten = [service, *self._versions_of(service)]
         for one in forgotten:
             self._writer.forget(one)
         return forgotten
 
-    def find_place(self, who: Principal, workspace: str, new: NewService) -> Asset | None:
-        """What is to be overwritten, None where the name is free. Raises AlreadyExists."""
+    def find_overwritten(self, who: Principal, workspace: str, new: NewService) -> Asset | None:
+        """The web service that `new` overwrites; None for a free name. Raises AlreadyExists."""
         there = self._writer.find(workspace, new.name)
         if there is None:
             return None
@@ -193,7 +193,7 @@ class WebServices:
             return self._changed_endpoint(seen, changes)
         own = {"ssl_key_pem": before.private_key} if before.private_key else {}
         config = changed_config({**seen.body["config"], **own}, changes.config)
-        return self._blueprints.draft(who, seen.workspace, changes.over(DeploymentSpec.parse(seen.body), config))
+        return self._planner.draft(who, seen.workspace, changes.over(DeploymentSpec.parse(seen.body), config))
 
     def _changed_endpoint(self, seen: Asset, changes: DeploymentSpec) -> Draft:
         if changes.redefines:
@@ -201,10 +201,10 @@ class WebServices:
                 f"{seen.name!r} is an endpoint: its versions have models and scripts.", hint="Use update_version()."
             )
         config = changed_config(seen.body["config"], changes.config)
-        return self._blueprints.endpoint_draft(config, versions_in(seen))
+        return self._planner.endpoint_draft(config, versions_in(seen))
 
     def _listed(self, workspace: str) -> Sequence[Asset]:
-        """Versions are seen in their endpoints alone."""
+        """Without versions, which are shown in their endpoints."""
         return [service for service in self._assets.list(workspace, KIND) if not is_version(service)]
 
     def _models_of(self, service: Asset) -> Sequence[str]:
@@ -216,7 +216,7 @@ class WebServices:
         return [version for version in found if version is not None]
 
     def check_port(self, who: Principal, port: int | None, itself: Asset | None) -> None:
-        """Refuse the second of two that ask for one port; the first is named to callers who may read it."""
+        """Raise Conflict for a port that another web service asks for; it is named if the caller may read it."""
         if port is None:
             return
         for workspace in self._assets.list_workspaces():
@@ -228,7 +228,7 @@ class WebServices:
                     raise Conflict(f"Port {port} is that of {whose}.", hint="Choose another port, or leave it out.")
 
 
-def _is_among(wanted: str | None, ids: Sequence[str]) -> bool:
+def _matches_any(wanted: str | None, ids: Sequence[str]) -> bool:
     if not wanted:
         return True
     return any(one == wanted or one.rpartition(":")[0] == wanted for one in ids)

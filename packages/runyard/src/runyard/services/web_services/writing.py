@@ -18,26 +18,26 @@ _COUNTS = ("revision", "generation")
 
 
 class ServiceWriter:
-    """Writes web services: stored first, then told to the host. What the host refuses is unmade again.
+    """Writes web services: stores the asset, then applies it to the host. A change that the host refuses is undone.
 
-    Whatever is killed in between, the next start of the service applies what is stored. Callers hold `turn`: one
-    service owns a home, so names stay single and the host hears of changes in their order. A generation is never given
-    twice: the host takes no notice of one that it has seen.
+    When the service is killed in between, its next start applies what is stored. Callers hold `lock`, which keeps names
+    unique and changes in order: one service owns a home. A generation number is never reused, because the host ignores
+    generations that it has seen.
     """
 
     def __init__(
         self,
         assets: AssetStore,
         host: ServiceHost,
-        blueprints: Blueprints,
+        planner: Blueprints,
         credentials: ServiceCredentials,
-        models_stay: AbstractContextManager[Any],
+        no_model_deletion: AbstractContextManager[Any],
     ) -> None:
-        """No model is deleted while `models_stay` is held."""
-        self._assets, self._host, self._blueprints, self._credentials = assets, host, blueprints, credentials
-        self._models_stay = models_stay
-        self.turn = threading.RLock()
-        self._untold: set[tuple[str, str]] = set()
+        """No model is deleted while `no_model_deletion` is held."""
+        self._assets, self._host, self._planner, self._credentials = assets, host, planner, credentials
+        self._no_model_deletion = no_model_deletion
+        self.lock = threading.RLock()
+        self._pending: set[tuple[str, str]] = set()
 
     def find(self, workspace: str, name: str) -> Asset | None:
         try:
@@ -54,13 +54,13 @@ class ServiceWriter:
         credentials: Credentials,
         created_by: str,
     ) -> Asset:
-        with self._models_stay:
-            self._blueprints.require_models(workspace, body["models"])
+        with self._no_model_deletion:
+            self._planner.require_models(workspace, body["models"])
             secret = self._credentials.keep(workspace, name, credentials)
-            whole = {**body, "revision": 1, "generation": 1, SECRET_KEY: secret}
-            made = self._assets.add(workspace, KIND, name, whole, tags, created_by)
+            stored = {**body, "revision": 1, "generation": 1, SECRET_KEY: secret}
+            made = self._assets.add(workspace, KIND, name, stored, tags, created_by)
         try:
-            self._apply(self._blueprints.spec(made, credentials))
+            self._apply(self._planner.spec(made, credentials))
         except BaseException:
             self.remove(made)
             raise
@@ -69,88 +69,88 @@ class ServiceWriter:
     def replace(
         self, seen: Asset, body: Body, tags: Mapping[str, str], credentials: Credentials, *, is_forced: bool
     ) -> Asset:
-        """With new workers where the old ones could not serve so, or where that `is_forced`."""
+        """Store and apply a change; starts new workers when it needs them, or `is_forced`."""
         before, secret = self._credentials.of(seen), seen.body[SECRET_KEY]
         if credentials != before:
             secret = self._credentials.keep(seen.workspace, seen.name, credentials)
         same_counts = {**body, **{name: seen.body[name] for name in _COUNTS}, SECRET_KEY: secret}
-        with self._models_stay:
+        with self._no_model_deletion:
             old, new = self._spec_or_none(seen, before), self._spec(seen, same_counts, credentials)
             if old == new and not is_forced:
                 return self._assets.replace(seen, same_counts, tags)
             is_new_revision = is_forced or old is None or needs_new_workers(old, new)
-            changed = self._assets.replace(seen, {**same_counts, **_counted_on(seen, is_new_revision)}, tags)
+            changed = self._assets.replace(seen, {**same_counts, **_next_counts(seen, is_new_revision)}, tags)
         try:
-            self._apply(self._blueprints.spec(changed, credentials))
+            self._apply(self._planner.spec(changed, credentials))
         except BaseException:
-            self._unmake(changed, seen)
+            self._undo(changed, seen)
             raise
         if secret != seen.body[SECRET_KEY]:
             self._credentials.forget(seen.workspace, seen.body[SECRET_KEY])
         return changed
 
-    def apply_again(self, service: Asset) -> None:
-        """As it is stored, and as the operator's settings are now."""
-        if service.body["surroundings"] != self._blueprints.surroundings:
-            now = {"surroundings": self._blueprints.surroundings, "generation": service.body["generation"] + 1}
+    def reapply(self, service: Asset) -> None:
+        """Apply a stored web service with the current settings of the operator."""
+        if service.body["surroundings"] != self._planner.settings_digest:
+            now = {"surroundings": self._planner.settings_digest, "generation": service.body["generation"] + 1}
             service = self._assets.replace(service, {**service.body, **now}, service.tags)
         try:
-            self._host.apply(self._blueprints.spec(service, self._credentials.of(service)))
+            self._host.apply(self._planner.spec(service, self._credentials.of(service)))
         except EngineError:
-            self._untold.add((service.workspace, service.name))
+            self._pending.add((service.workspace, service.name))
             raise
 
     def tell_again(self) -> None:
-        """What is stored and the host could not be told. Raises EngineError while it still cannot."""
-        for workspace, name in list(self._untold):
+        """Apply what the host could not be given before. Raises EngineError while it is still unreachable."""
+        for workspace, name in list(self._pending):
             service = self.find(workspace, name)
             if service is not None:
-                self.apply_again(service)
-            self._untold.discard((workspace, name))
+                self.reapply(service)
+            self._pending.discard((workspace, name))
 
     def remove(self, service: Asset) -> None:
-        """The asset goes first: the next start of the service removes from the host what has none."""
+        """Delete the asset first: the next start of the service removes from the host what has no asset."""
         self.forget(service)
         self.end(service)
 
     def forget(self, service: Asset) -> None:
-        """Its name is free from now on."""
+        """Delete the asset and its credentials; its name is free afterwards."""
         self._assets.delete(service.workspace, KIND, service.name)
         self._credentials.forget(service.workspace, service.body[SECRET_KEY])
 
     def end(self, service: Asset) -> None:
-        """What was forgotten no longer answers. May take a while, and needs no `turn`."""
+        """Remove it from the host. May take a while; needs no `lock`."""
         self._host.remove(service.id)
 
     def has_failed(self, service: Asset) -> bool:
-        """Whether its newest revision could not be had."""
+        """Whether its newest revision failed."""
         observed = self._host.observe(service.id)
         return observed is not None and observed.failed_revision == service.body["revision"]
 
-    def _unmake(self, changed: Asset, seen: Asset) -> None:
-        """As it was before the change; under new numbers where the host has the change already."""
+    def _undo(self, changed: Asset, seen: Asset) -> None:
+        """Restore the asset; with new numbers when the host has the change already."""
         body = seen.body
         if self._host.generation(seen.id) == changed.body["generation"]:
-            body = {**seen.body, **_counted_on(changed, changed.body["revision"] != seen.body["revision"])}
-            self._untold.add((seen.workspace, seen.name))
+            body = {**seen.body, **_next_counts(changed, changed.body["revision"] != seen.body["revision"])}
+            self._pending.add((seen.workspace, seen.name))
         self._assets.replace(changed, body, seen.tags)
         if changed.body[SECRET_KEY] != seen.body[SECRET_KEY]:
             self._credentials.forget(seen.workspace, changed.body[SECRET_KEY])
 
     def _apply(self, spec: ServiceSpec) -> None:
-        """What cannot be had is refused here, before anybody waits for it."""
+        """Check it on the host first, so that the caller gets the error at once."""
         self._host.check(spec)
         self._host.apply(spec)
 
     def _spec(self, seen: Asset, body: Mapping[str, Any], credentials: Credentials) -> ServiceSpec:
-        return self._blueprints.spec(replace(seen, body=body), credentials)
+        return self._planner.spec(replace(seen, body=body), credentials)
 
     def _spec_or_none(self, seen: Asset, credentials: Credentials) -> ServiceSpec | None:
         try:
-            return self._blueprints.spec(seen, credentials)
-        except NotFound:  # a model of it is gone
+            return self._planner.spec(seen, credentials)
+        except NotFound:  # a model of it was deleted
             return None
 
 
-def _counted_on(service: Asset, is_new_revision: bool) -> dict[str, int]:
+def _next_counts(service: Asset, is_new_revision: bool) -> dict[str, int]:
     return {"revision": service.body["revision"] + is_new_revision, "generation": service.body["generation"] + 1}

@@ -6,19 +6,19 @@ _LONGEST_SECONDS = 3600.0
 
 
 class DeadlineBell:
-    """One timer for any number of deadlines: it is not set anew for each of them, but looks again when it rings."""
+    """One timer for many deadlines: it is not restarted for each of them, but computes the next one when it fires."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[float], float]) -> None:
-        """`look` is called with time.monotonic(), deals with what is due, and says when the next is; inf for none."""
-        self._loop, self._look = loop, look
+    def __init__(self, loop: asyncio.AbstractEventLoop, check: Callable[[float], float]) -> None:
+        """`check` gets time.monotonic(), handles what is due, and returns the next deadline; inf for none."""
+        self._loop, self._check = loop, check
         self._timer: asyncio.TimerHandle | None = None
         self.is_set = False
 
-    def set_in(self, seconds: float) -> None:
-        """Whoever adds a deadline while the bell is set must not need it to ring earlier than this would have."""
+    def start(self, seconds: float) -> None:
+        """Fire after so long. A deadline added while the timer is set must not be earlier than this one."""
         self.cancel()
         self.is_set = True
-        self._timer = self._loop.call_later(max(0.0, min(seconds, _LONGEST_SECONDS)), self._ring)
+        self._timer = self._loop.call_later(max(0.0, min(seconds, _LONGEST_SECONDS)), self._fire)
 
     def cancel(self) -> None:
         self.is_set = False
@@ -26,12 +26,12 @@ class DeadlineBell:
             self._timer.cancel()
             self._timer = None
 
-    def look_now(self) -> None:
+    def check_now(self) -> None:
         self.cancel()
-        self._ring()
+        self._fire()
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         self.is_set, self._timer = False, None
-        due = self._look(time.monotonic())
+        due = self._check(time.monotonic())
         if due != float("inf"):
-            self.set_in(due - time.monotonic())
+            self.start(due - time.monotonic())

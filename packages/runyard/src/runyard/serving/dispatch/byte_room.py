@@ -1,16 +1,16 @@
 class ByteRoom:
-    """A bound on the bytes that a web service's requests, or its answers, hold together."""
+    """Limit on the bytes that all requests, or all answers, of a web service hold together."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.held = 0
 
     def has(self, size: int) -> bool:
-        """One alone is never too much: its own size has a limit of its own."""
+        """Whether `size` more bytes fit. A single one always does: its size has a limit of its own."""
         return not self.held or self.held + size <= self.limit
 
     def take(self, size: int) -> bool:
-        """False when it would be too much."""
+        """Reserve bytes; returns False, and reserves nothing, when they do not fit."""
         if not self.has(size):
             return False
         self.held += size

@@ -1,4 +1,4 @@
-"""One worker as its dispatcher sees it: what it has in work, and how much more it may get."""
+"""Requests that one worker has, and how many more it may get."""
 
 import asyncio
 import math
@@ -11,8 +11,8 @@ from runyard.serving.worker_link import WorkerFacts
 
 MOST_IN_A_FRAME = 64
 _FRAME_SECONDS = 0.005
-"""A script works on a frame for about so long: enough to make the hop cheap, too short to starve another worker."""
-_FORGETTING = 0.1
+"""Target time for one frame: long enough to make sending cheap, too short to starve another worker."""
+_DECAY = 0.1
 
 
 class Link(Protocol):
@@ -29,19 +29,21 @@ class Link(Protocol):
 
 
 class Lane:
-    """Requests begin as docs/wire.md says: a whole frame of a batching worker, all of a worker with threads, else one
-    after another."""
+    """Requests that were sent to one worker and are not answered yet.
+
+    A request counts as started as docs/wire.md says: with its frame in a batching worker, at once in a worker with
+    threads, else when the one before it is answered.
+    """
 
     def __init__(self, link: Link) -> None:
         assert link.facts is not None, "a link joins once its worker is ready"
         self.link, self.facts = link, link.facts
         self.in_work: dict[int, ScoringRequest] = {}
         self.drained: asyncio.Future[None] | None = None
-        """Set when nothing new may go here."""
-        self.is_condemned = False
-        """Its worker was reported as hung."""
+        """Set once the worker gets no new requests; done when it has answered all."""
+        self.is_reported_hung = False
         self.timed_out = 0
-        """Requests in work that were given up."""
+        """Number of requests in work that timed out."""
         self._at_once = max(1, link.requests_at_once)
         self._frames = 0
         self._typical_seconds = _FRAME_SECONDS
@@ -56,14 +58,14 @@ class Lane:
 
     @property
     def used(self) -> int:
-        """Of its slots."""
+        """Number of slots in use."""
         if self._at_once == 1:
             return 1 if self.in_work else 0
         return self._frames if self.facts.batches else len(self.in_work)
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many requests it may get in one frame now."""
-        if self.used >= self._at_once or self.drained or self.is_condemned or not self.link.is_open:
+        if self.used >= self._at_once or self.drained or self.is_reported_hung or not self.link.is_open:
             return 0
         if self.facts.batches:
             return MOST_IN_A_FRAME
@@ -72,7 +74,7 @@ class Lane:
         return max(1, min(MOST_IN_A_FRAME, int(_FRAME_SECONDS / self._typical_seconds)))
 
     def send(self, requests: list[ScoringRequest], now: float) -> bool:
-        """False when the worker is gone; then none of them has reached it."""
+        """Send one frame. Returns False when the worker is gone; then none of them has reached it."""
         wants_heads = self.facts.wants_heads
         sent = [
             WorkerRequest(request.id, b"" if request.is_plain and not wants_heads else request.head(), request.body)
@@ -91,14 +93,14 @@ class Lane:
         return True
 
     def take(self, answer: WorkerAnswer, now: float) -> ScoringRequest | None:
-        """The request that this answers, which is off the lane now; None for one that nobody asked."""
+        """Remove and return the request that this answers; None for an unknown id."""
         request = self.in_work.pop(answer.id, None)
         if request is None:
             return None
         self.timed_out -= request.is_timed_out
         seconds = answer.microseconds / 1e6
         typical = self._typical_seconds
-        self._typical_seconds = seconds + 1e-6 if seconds > typical else typical + (seconds - typical) * _FORGETTING
+        self._typical_seconds = seconds + 1e-6 if seconds > typical else typical + (seconds - typical) * _DECAY
         frame = request.frame
         if frame is not None:
             frame[0] -= 1
@@ -109,14 +111,15 @@ class Lane:
         return request
 
     def clear(self) -> list[ScoringRequest]:
-        """Everything that was in work, oldest first."""
+        """Remove and return all requests in work, oldest first."""
         held = list(self.in_work.values())
         self.in_work.clear()
         self._frames = self.timed_out = 0
         return held
 
     def time_out(self, begun_before: float) -> list[ScoringRequest]:
-        """Those that began at that time or earlier, each once. They stay in work: the worker has not answered them."""
+        """Mark requests that started at that time or earlier, and return each once. They stay in work: the worker has
+        not answered them."""
         late = [
             request
             for request in self.in_work.values()
@@ -128,12 +131,12 @@ class Lane:
         return late
 
     def is_stuck(self) -> bool:
-        """Nothing that it works on is worth waiting for."""
+        """Whether all that it works on has timed out."""
         return bool(self.timed_out) and all(
             request.is_timed_out for request in self.in_work.values() if request.begun_at
         )
 
     def earliest_begin(self) -> float:
-        """Of those that are still waited for; inf where there are none."""
+        """Earliest start of the requests that have not timed out; inf for none."""
         begun = (request.begun_at for request in self.in_work.values() if not request.is_timed_out)
         return min(filter(None, begun), default=math.inf)

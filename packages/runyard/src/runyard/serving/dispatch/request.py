@@ -4,29 +4,30 @@ from runyard.serving.frames import WorkerAnswer
 
 
 class Refusal(NamedTuple):
-    """Why a request gets no answer of a worker."""
+    """Answer of the gateway itself in place of a worker: status and message."""
 
     status: int
     message: str
     retry_seconds: int = 0
-    """Above 0: worth sending again after so long."""
+    """For Retry-After; 0 for none."""
 
 
 class Taker(Protocol):
-    """The version of an endpoint that a request was given to."""
+    """Version of an endpoint that a request was assigned to."""
 
     @property
     def field(self) -> bytes:
-        """The line of an answer's head that names it."""
+        """Header line of the answer that names the version."""
 
 
 class ScoringRequest:
-    """One request on its way through a dispatcher, which alone writes its fields.
+    """One request in a dispatcher; only the dispatcher writes its fields.
 
-    Either `answered` or `refused` is called, once, from the loop; neither for one that was dropped.
+    Either `answered` or `refused` is called, once, in the event loop; neither for a dropped request.
     """
 
     __slots__ = (
+        "assigned_version",
         "begun_at",
         "body",
         "frame",
@@ -35,27 +36,26 @@ class ScoringRequest:
         "is_plain",
         "is_timed_out",
         "queued_at",
-        "taker",
         "was_retried",
     )
 
     def __init__(self, body: bytes, *, is_plain: bool = True) -> None:
-        """`is_plain`: a worker that does not ask for heads gets none."""
+        """`is_plain`: the head is sent only to workers that ask for heads."""
         self.body, self.is_plain = body, is_plain
         self.id = 0
         self.queued_at = 0.0
         self.begun_at = 0.0
-        """0 until a worker has begun it."""
+        """0 until a worker has started it."""
         self.was_retried = False
         self.is_over = False
         """Answered, refused or dropped."""
         self.is_timed_out = False
         self.frame: list[int] | None = None
-        self.taker: Taker | None = None
-        """Where there are several versions."""
+        self.assigned_version: Taker | None = None
+        """Set for an endpoint with versions."""
 
     def head(self) -> bytes:
-        """JSON of method, path, query and headers, as workers get it."""
+        """JSON of method, path, query and headers, as sent to workers."""
         raise NotImplementedError
 
     def answered(self, answer: WorkerAnswer) -> None:

@@ -7,7 +7,7 @@ _PERCENTS = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
 
 class LatencyHistogram:
-    """Counts of durations in buckets that are at most an eighth apart: a few hundred numbers, however many requests."""
+    """Histogram of durations. Bucket bounds grow by at most an eighth, so a few hundred counters are enough."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -42,26 +42,26 @@ class LatencyHistogram:
         return {**found, "max": round(self._longest * 1e3, 3)}
 
     def figures(self) -> dict[str, Any]:
-        """For Prometheus: how many lie at or below each bound, which is true to an eighth of it, and their sum."""
+        """For Prometheus: count at or below each bound, exact to an eighth of it, and the sum."""
         ends = sorted((_upper_end(bucket) / 1e6, count) for bucket, count in self._counts.items())
-        below, place, buckets = 0, 0, []
+        below, index, buckets = 0, 0, []
         for bound in _BOUNDS:
-            while place < len(ends) and ends[place][0] <= bound:
-                below += ends[place][1]
-                place += 1
+            while index < len(ends) and ends[index][0] <= bound:
+                below += ends[index][1]
+                index += 1
             buckets.append([str(bound), below])
         return {"buckets": [*buckets, ["+Inf", self._counts.total()]], "sum": self._sum}
 
 
 class RequestMetrics:
-    """Answers of one web service since its gateway started."""
+    """Counts of answers by status, and their latency, since the gateway started."""
 
     def __init__(self) -> None:
         self._by_status: Counter[int] = Counter()
         self._latency = LatencyHistogram()
 
     def count(self, status: int) -> None:
-        """One that never went to a worker."""
+        """Count an answer without latency: it never went to a worker."""
         self._by_status[status] += 1
 
     def scored(self, status: int, seconds: float) -> None:

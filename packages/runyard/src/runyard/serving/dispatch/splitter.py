@@ -1,4 +1,4 @@
-"""The versions of an endpoint behind one port."""
+"""Splits the requests of an endpoint among its versions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,28 +11,28 @@ from runyard.serving.dispatch.request_metrics import RequestMetrics
 from runyard.serving.worker_link import WorkerFacts
 
 FindDispatcher = Callable[[str], Dispatcher | None]
-"""By the id of a version's web service; None where it is not there (yet, or any more)."""
+"""From the id of a version's web service; None while that is not loaded."""
 VERSION_FIELD = "azureml-model-deployment"
 
 
 class _Version:
-    """`credit` is how much of its share it has not had yet."""
+    """`credit` is the part of its share that it has not received yet."""
 
     __slots__ = ("credit", "dispatcher", "field", "id", "is_default", "name", "share")
 
-    def __init__(self, told: VersionShare, credit: int) -> None:
-        self.id, self.name, self.share, self.is_default = told.service_id, told.name, told.share, told.is_default
-        self.field = f"{VERSION_FIELD}: {told.name}\r\n".encode("ascii", "ignore")
+    def __init__(self, given: VersionShare, credit: int) -> None:
+        self.id, self.name, self.share, self.is_default = given.service_id, given.name, given.share, given.is_default
+        self.field = f"{VERSION_FIELD}: {given.name}\r\n".encode("ascii", "ignore")
         self.credit = credit
         self.dispatcher: Dispatcher | None = None
 
 
 class Splitter:
-    """Gives each request to the dispatcher of one version, as their shares are. All of it happens in the running loop.
+    """Passes each request to the dispatcher of one version, by weighted round robin. Runs in the event loop.
 
-    After any number of requests each version has had its share of them to within one request or two: none is chosen by
-    chance. What a version that has no worker would get is shared by the others; where none has one, requests go to the
-    default version, and wait or are refused there.
+    After any number of requests each version has received its share, give or take two requests; nothing is random. The
+    share of a version without workers goes to the others. Without any worker, requests go to the default version, which
+    queues or refuses them.
     """
 
     def __init__(self, spec: ServiceSpec, find: FindDispatcher) -> None:
@@ -42,14 +42,14 @@ class Splitter:
         self.room = ByteRoom(spec.limits.queued_bytes)
         self.unsent = ByteRoom(spec.limits.queued_bytes)
         self.requests = RequestMetrics()
-        """Of requests that no version got."""
+        """Counts requests that no version received."""
         self.reconfigure(spec)
 
     def reconfigure(self, spec: ServiceSpec) -> None:
-        """The new shares count from the next request on."""
+        """Apply new shares from the next request on."""
         self.room.limit = self.unsent.limit = spec.limits.queued_bytes
         credits = {version.id: version.credit for version in self._versions}
-        self._versions = [_Version(told, credits.get(told.service_id, 0)) for told in spec.versions]
+        self._versions = [_Version(one, credits.get(one.service_id, 0)) for one in spec.versions]
 
     @property
     def is_served(self) -> bool:
@@ -67,53 +67,54 @@ class Splitter:
 
     @property
     def utilization(self) -> float:
-        """It has no workers that could be more or fewer."""
+        """Always 0: it has no workers to scale."""
         return 0.0
 
     def metrics(self) -> dict[str, Any]:
-        """Of all versions together, and of each under its name."""
+        """Totals of all versions, and the metrics of each by its name."""
         dispatchers = self._dispatchers()
         return {
-            **self._together().summary(),
+            **self._total().summary(),
             "queued": self.depth,
             "in_work": sum(dispatcher.in_work for dispatcher in dispatchers.values()),
             "versions": {name: dispatcher.metrics() for name, dispatcher in dispatchers.items()},
         }
 
     def figures(self) -> dict[str, Any]:
-        """As Dispatcher.figures, of all versions together."""
-        return {**self._together().figures(), "queued": self.depth}
+        """As Dispatcher.figures, totals of all versions."""
+        return {**self._total().figures(), "queued": self.depth}
 
-    def _together(self) -> RequestMetrics:
+    def _total(self) -> RequestMetrics:
         total = RequestMetrics()
         for one in (self.requests, *(dispatcher.requests for dispatcher in self._dispatchers().values())):
             total.merge(one)
         return total
 
     def set_outage(self, problem: str | None) -> None:
-        """What is heard while no version is there at all."""
+        """Message for requests while no version is loaded."""
         self._outage = problem or ""
 
     def close(self, why: str) -> None:
-        """Every request that comes later is refused."""
+        """Refuse every later request."""
         self._closed_because = why
 
     def submit(self, request: ScoringRequest) -> None:
-        version = None if self._closed_because else self._chosen()
+        version = None if self._closed_because else self._choose()
         if version is None or version.dispatcher is None:
             request.is_over = True
             self.requests.count(503)
             request.refused(Refusal(503, self._closed_because or self._outage or "No version is ready yet.", 1))
             return
-        request.taker = version
+        request.assigned_version = version
         version.dispatcher.submit(request)
 
     def drop(self, request: ScoringRequest) -> None:
         """As Dispatcher.drop."""
-        if isinstance(request.taker, _Version) and request.taker.dispatcher is not None:
-            request.taker.dispatcher.drop(request)
+        version = request.assigned_version
+        if isinstance(version, _Version) and version.dispatcher is not None:
+            version.dispatcher.drop(request)
 
-    def _chosen(self) -> _Version | None:
+    def _choose(self) -> _Version | None:
         best, total = None, 0
         for version in self._versions:
             if version.share and self._is_served(version):

@@ -2,7 +2,7 @@ import time
 
 
 class Usage:
-    """How much of the workers' time was used: the integral of a level over time."""
+    """Average number of busy worker slots: integrates the level over time."""
 
     def __init__(self) -> None:
         self._level = 0.0
@@ -14,7 +14,7 @@ class Usage:
         self._level, self._changed_at = self._level + change, now
 
     def read(self) -> float:
-        """The mean level since the last reading."""
+        """Mean level since the last call."""
         now = time.monotonic()
         self.add(0.0, now)
         seconds, area = now - self._read_at, self._area

@@ -1,4 +1,4 @@
-"""The bytes of an answer's head."""
+"""Status line and header lines of an answer."""
 
 import itertools
 import re
@@ -19,14 +19,14 @@ _STATUS_LINES = {
 }
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_OURS = frozenset(
+_GATEWAY_HEADERS = frozenset(
     {"connection", "content-length", "date", "keep-alive", "server", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 
 
 def status_line(status: int) -> bytes:
-    """With the Server and Date fields. A status that HTTP does not have is a 500."""
-    return _STATUS_LINES.get(status, _STATUS_LINES[500]) + _today.line()
+    """Status line with the Server and Date headers. An unknown status becomes 500."""
+    return _STATUS_LINES.get(status, _STATUS_LINES[500]) + _date.line()
 
 
 def has_body(status: int) -> bool:
@@ -38,17 +38,17 @@ def message(text: str) -> bytes:
 
 
 def field_lines(fields: Iterable[tuple[str, str]]) -> bytes:
-    """Those that a worker may set; what could break the answer in two is left out."""
+    """Header lines that a worker may set; invalid ones are left out, so that a script cannot split the answer."""
     lines = [
         f"{name}: {value}\r\n".encode("latin-1")
         for name, value in fields
-        if _NAME.fullmatch(name) and name.lower() not in _OURS and _VALUE.fullmatch(value)
+        if _NAME.fullmatch(name) and name.lower() not in _GATEWAY_HEADERS and _VALUE.fullmatch(value)
     ]
     return b"".join(lines)
 
 
 class RequestIds:
-    """Unlike any other of any gateway; cheap."""
+    """Makes request ids that are unique across gateways: a random prefix and a counter, which is cheap."""
 
     def __init__(self) -> None:
         whole = secrets.token_hex(10)
@@ -59,8 +59,8 @@ class RequestIds:
         return b"%b%012x" % (self._prefix, next(self._numbers))
 
 
-class _Today:
-    """The Date field, made anew once a second."""
+class _DateHeader:
+    """Date header, formatted once a second."""
 
     def __init__(self) -> None:
         self._second, self._line = 0, b""
@@ -72,4 +72,4 @@ class _Today:
         return self._line
 
 
-_today = _Today()
+_date = _DateHeader()

@@ -1,12 +1,12 @@
 class CrossOrigin:
-    """Which pages of other origins may read answers: none, unless the service's AML_CORS_ORIGINS names them."""
+    """CORS: pages of other origins may read answers only when AML_CORS_ORIGINS of the service names them."""
 
     def __init__(self, origins: str) -> None:
-        """Separated by commas; '*' is any."""
+        """`origins` is separated by commas; '*' allows any."""
         self._origins = frozenset(filter(None, (origin.strip().lower() for origin in origins.split(","))))
 
     def fields(self, origin: bytes | None, *, is_preflight: bool) -> list[tuple[str, str]]:
-        """To add to an answer; empty for an origin that is not named."""
+        """Headers to add to an answer; empty for an origin that is not allowed."""
         if not self._origins or origin is None:
             return []
         text = origin.decode("latin-1")

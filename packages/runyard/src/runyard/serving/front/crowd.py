@@ -3,37 +3,37 @@ from typing import Protocol
 
 
 class Member(Protocol):
-    def look(self) -> None: ...
+    def check_timeouts(self) -> None: ...
     def close(self) -> None: ...
     def abort(self) -> None: ...
 
 
 class Places:
-    """How many connections a process may hold, whichever ports they came by."""
+    """Number of connections that the process may hold on all ports together."""
 
     def __init__(self, most: int) -> None:
         self.most, self.taken = most, 0
 
 
 class Crowd:
-    """The open connections of a port, looked at once in a while."""
+    """Open connections of a port, with a common clock for their timeouts."""
 
-    def __init__(self, most: int, places: Places) -> None:
-        self._most, self._places = most, places
+    def __init__(self, most: int, slots: Places) -> None:
+        self._most, self._slots = most, slots
         self._members: set[Member] = set()
         self.emptied = asyncio.Event()
         self.emptied.set()
-        self.look_count = 0
-        """Grows with every look: the clock of connections."""
+        self.ticks = 0
+        """Number of timeout checks so far: the clock of the connections."""
 
     def __len__(self) -> int:
         return len(self._members)
 
     def enter(self, member: Member) -> bool:
-        """False when there are too many."""
-        if len(self._members) >= self._most or self._places.taken >= self._places.most:
+        """Add a connection; returns False when there are too many."""
+        if len(self._members) >= self._most or self._slots.taken >= self._slots.most:
             return False
-        self._places.taken += 1
+        self._slots.taken += 1
         self._members.add(member)
         self.emptied.clear()
         return True
@@ -41,17 +41,18 @@ class Crowd:
     def leave(self, member: Member) -> None:
         if member in self._members:
             self._members.remove(member)
-            self._places.taken -= 1
+            self._slots.taken -= 1
         if not self._members:
             self.emptied.set()
 
-    def look(self) -> None:
-        self.look_count += 1
+    def check_timeouts(self) -> None:
+        """Advance the clock and let each connection end what takes too long."""
+        self.ticks += 1
         for member in list(self._members):
-            member.look()
+            member.check_timeouts()
 
     def close(self) -> None:
-        """Each ends after the answer that it waits for."""
+        """Close each connection after the answer that it waits for."""
         for member in list(self._members):
             member.close()
 

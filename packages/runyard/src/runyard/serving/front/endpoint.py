@@ -1,4 +1,4 @@
-"""A web service's port."""
+"""HTTP server on one port, with or without TLS."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,9 @@ _ADDRESS = ("host", "certificate", "private_key")
 async def open_port(
     spec: ServiceSpec, port: int, dispatcher: Dispatcher | Splitter, say: Say, *, limits: ConnectionLimits | None = None
 ) -> "Endpoint":
-    """Answer on that port of the spec's host; 0 means any free one. `say` hears of answers that failed.
+    """Serve on that port of the spec's host; 0 means any free one. `say` logs failed answers.
 
-    Raises InvalidArgument, in words, when the port cannot be had, or the certificate cannot be used.
+    Raises InvalidArgument with the reason when the port or the certificate cannot be used.
     """
     endpoint = Endpoint(spec, Reception(spec, dispatcher, say, limits or limits_here()))
     await endpoint._open(port)
@@ -28,22 +28,22 @@ async def open_port(
 
 
 class Endpoint:
-    """Made by `open_port`."""
+    """Open port of a web service; create it with `open_port`."""
 
-    def __init__(self, spec: ServiceSpec, reception: Reception) -> None:
-        self._spec, self._reception = spec, reception
+    def __init__(self, spec: ServiceSpec, state: Reception) -> None:
+        self._spec, self._state = spec, state
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | TlsListener | None = None
-        self._bell: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.port = 0
 
     @property
     def connections(self) -> int:
-        return len(self._reception.crowd)
+        return len(self._state.connections)
 
     async def reconfigure(self, spec: ServiceSpec) -> None:
-        """Keys, limits, names and paths count from the next request on. Another address or certificate opens the port
-        anew, for new connections; raises InvalidArgument, and all stays as it was, where that fails."""
+        """Apply keys, limits, names and paths from the next request on. A changed address or certificate reopens the
+        port for new connections; when that fails, InvalidArgument is raised and nothing is changed."""
         if spec == self._spec:
             return
         seen, self._spec = self._spec, spec
@@ -55,45 +55,43 @@ class Endpoint:
                 self._spec = seen
                 await self._open(self.port)
                 raise
-        self._reception.reconfigure(spec)
+        self._state.reconfigure(spec)
 
     def set_health(self, state: ServiceState, problem: str = "") -> None:
-        """What is heard while no worker is there. With HEALTHY, requests wait for one."""
-        self._reception.set_health(state, problem)
+        """What requests get while there is no worker. With HEALTHY they are queued."""
+        self._state.set_health(state, problem)
 
     async def close(self, grace_seconds: float = 5.0) -> None:
-        """No new connections; those that are open end after the answer they wait for, or when the time is over."""
+        """Accept no connections; open ones end after the answer that they wait for, or after the grace time."""
         self._stop_listening()
-        self._reception.is_closing = True
-        crowd = self._reception.crowd
-        crowd.close()
+        self._state.is_closing = True
+        connections = self._state.connections
+        connections.close()
         try:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(crowd.emptied.wait(), grace_seconds)
+                await asyncio.wait_for(connections.emptied.wait(), grace_seconds)
         finally:
-            crowd.abort()
-            if self._bell is not None:
-                self._bell.cancel()
+            connections.abort()
+            if self._timer is not None:
+                self._timer.cancel()
 
     async def _open(self, port: int) -> None:
         context = tls_context(self._spec)
         opened = listen(self._spec, port)
         bound = opened.getsockname()[1]
         if context is not None:
-            self._server = TlsListener(opened, context, self._reception)
+            self._server = TlsListener(opened, context, self._state)
         else:
-            self._server = await self._loop.create_server(
-                lambda: Connection(self._reception), sock=opened, backlog=BACKLOG
-            )
+            self._server = await self._loop.create_server(lambda: Connection(self._state), sock=opened, backlog=BACKLOG)
         self.port = bound
-        if self._bell is None:
-            self._look()
+        if self._timer is None:
+            self._check_timeouts()
 
     def _stop_listening(self) -> None:
         if self._server is not None:
             self._server.close()
             self._server = None
 
-    def _look(self) -> None:
-        self._bell = self._loop.call_later(self._reception.limits.look_seconds, self._look)
-        self._reception.crowd.look()
+    def _check_timeouts(self) -> None:
+        self._timer = self._loop.call_later(self._state.limits.check_seconds, self._check_timeouts)
+        self._state.connections.check_timeouts()

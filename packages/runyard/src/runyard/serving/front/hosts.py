@@ -1,5 +1,4 @@
-"""Which names a request may call its server by: a page of another site can make a browser resolve its own name to this
-machine, but cannot make it send another name than that."""
+"""Checks of a request's head: Host, Authorization and Origin."""
 
 import ipaddress
 
@@ -11,6 +10,9 @@ _MOST_REMEMBERED = 64
 
 
 class KnownHosts:
+    """Refuses requests with an unknown Host header. This stops DNS rebinding: another site's page can resolve its own
+    name to this machine, but its browser sends that name."""
+
     def __init__(self, spec: ServiceSpec) -> None:
         self._names = (*sorted(LOOPBACK_NAMES), *(name.lower().rstrip(".") for name in spec.host_names))
         self._takes_any_address = spec.host in EVERYWHERE

@@ -7,7 +7,7 @@ from runyard.serving.dispatch.request import Refusal
 
 
 class KeyCheck:
-    """Whether a request may be answered, by its Authorization header."""
+    """Checks the key or token in the Authorization header."""
 
     def __init__(self, spec: ServiceSpec) -> None:
         self._service_id = spec.id
@@ -23,13 +23,13 @@ class KeyCheck:
         if scheme.lower() != b"bearer":
             header = f"Authorization: Bearer {wanted.upper()}"
             return Refusal(401, f"This service asks for a {wanted}. Send it in a header: {header}")
-        if self._is_good(given.strip()):
+        if self._is_valid(given.strip()):
             return None
         if self._secret:
             return Refusal(401, "The token is wrong or has expired. Get a new one with get_token().")
         return Refusal(401, "The key is not one of this service. Get its keys with get_keys().")
 
-    def _is_good(self, given: bytes) -> bool:
+    def _is_valid(self, given: bytes) -> bool:
         if self._secret:
             return is_token_good(given.decode("latin-1"), self._secret, self._service_id, time.time())
         found = False

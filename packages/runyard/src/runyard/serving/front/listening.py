@@ -1,4 +1,4 @@
-"""The socket of a web service's port, and the certificate it speaks with."""
+"""Listening socket of a web service's port, and its TLS certificate."""
 
 import socket
 import ssl
@@ -13,7 +13,7 @@ BACKLOG = 1024
 
 
 def listen(spec: ServiceSpec, port: int) -> socket.socket:
-    """0 means any that is free. Raises InvalidArgument, in words, for one that cannot be had."""
+    """Bind and listen; port 0 means any free one. Raises InvalidArgument with the reason."""
     family = socket.AF_INET6 if ":" in spec.host else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -27,12 +27,12 @@ def listen(spec: ServiceSpec, port: int) -> socket.socket:
 
 
 def tls_context(spec: ServiceSpec) -> ssl.SSLContext | None:
-    """None where the port speaks plain HTTP. Raises InvalidArgument for a pair that cannot be used."""
+    """None for plain HTTP. Raises InvalidArgument when certificate and key cannot be used together."""
     if not spec.certificate:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    with tempfile.TemporaryDirectory() as folder:  # OpenSSL takes files only; the folder is the owner's alone
+    with tempfile.TemporaryDirectory() as folder:  # OpenSSL reads files only; the folder is readable by its owner only
         certificate, key = Path(folder, "certificate.pem"), Path(folder, "key.pem")
         certificate.write_text(spec.certificate)
         key.write_text(spec.private_key)

@@ -1,4 +1,4 @@
-"""What all connections of one port share: who is let in, and what is answered without a worker."""
+"""State that all connections of one port share: checks, limits, health, and answers that need no worker."""
 
 from collections.abc import Callable
 
@@ -17,8 +17,8 @@ from runyard.serving.front.routes import Kind, Route, Routes, Target
 from runyard_sdk.scoring import openapi
 
 _LARGEST_BODY = (1 << 30) - (1 << 20)
-"""What fits into a frame."""
-_SOME_BODY = ("POST", "PUT", "PATCH")
+"""Largest body that fits into a frame."""
+_METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
 
 
 Say = Callable[[str], None]
@@ -30,7 +30,7 @@ class Reception:
         self, spec: ServiceSpec, dispatcher: Dispatcher | Splitter, say: Say, limits: ConnectionLimits
     ) -> None:
         self.dispatcher, self.say, self.limits = dispatcher, say, limits
-        self.crowd = Crowd(limits.connections, places_here())
+        self.connections = Crowd(limits.connections, places_here())
         self.ids = RequestIds()
         self.is_closing = False
         self._state, self._problem = ServiceState.TRANSITIONING, ""
@@ -51,28 +51,28 @@ class Reception:
         return self._spec.name
 
     def methods(self, route: Route) -> tuple[str, ...]:
-        """That a route takes, OPTIONS apart."""
+        """Methods of a route, without OPTIONS."""
         if route.kind is not Kind.SCORE:
             return route.methods
         facts = self.dispatcher.facts
         return facts.methods if facts is not None else ("POST", "GET")
 
     def refusal(self, method: str, target: Target, fields: dict[bytes, bytes]) -> Refusal | None:
-        """By the head alone, keys and the Host header apart."""
+        """Check path, method and content headers; Host and keys are checked elsewhere."""
         if target.route is None:
             return Refusal(404, f"There is nothing at {target.path[:200]!a}. {self.routes.described()}")
         methods = self.methods(target.route)
         if method not in methods and method != "OPTIONS":
             known = " and ".join(methods)
             return Refusal(405, f"{target.path} does not take {method}, but {known}. {self.routes.described()}")
-        return self._content_refusal(method, target.route, fields) if method in _SOME_BODY else None
+        return self._content_refusal(method, target.route, fields) if method in _METHODS_WITH_BODY else None
 
     def health(self) -> Refusal | None:
-        """None while it can answer."""
+        """None while there is a worker that can answer."""
         return None if self.dispatcher.is_served else Refusal(503, self._outage(), 1)
 
     def swagger(self, query: str) -> bytes:
-        """OpenAPI 3 where the query asks for it, else Swagger 2."""
+        """OpenAPI 3 when the query has version=3, else Swagger 2."""
         facts = self.dispatcher.facts
         document = openapi.document(
             self._spec.name,
@@ -88,7 +88,7 @@ class Reception:
         facts = self.dispatcher.facts
         if facts is None or facts.wants_heads:
             return None
-        if fields.get(b"content-encoding", b"identity").lower() != b"identity" or _is_packed_on_the_way(fields):
+        if fields.get(b"content-encoding", b"identity").lower() != b"identity" or _has_transfer_compression(fields):
             return Refusal(415, "A packed body is not taken. Send it as it is, without Content-Encoding.")
         if self._spec.scorer is Scorer.SCRIPT and facts.schema.get("input") and not _is_json(fields):
             given = fields[b"content-type"].decode("latin-1")
@@ -106,7 +106,7 @@ class Reception:
         return f"Web service {name!r} is {self._state.lower()}: no worker answers. {self._problem}".strip()
 
 
-def _is_packed_on_the_way(fields: dict[bytes, bytes]) -> bool:
+def _has_transfer_compression(fields: dict[bytes, bytes]) -> bool:
     return fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked"
 
 

@@ -1,4 +1,4 @@
-"""What there is at a web service's port."""
+"""Paths of a web service's port."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -13,9 +13,9 @@ _TENSORFLOW = "/v1/models/"
 
 class Kind(Enum):
     SCORE = "score"
-    """The worker's run(): plain requests go there without their heads."""
+    """run() of the worker: plain requests are sent without their heads."""
     MODEL = "model"
-    """Another route of the worker's own; it gets the head."""
+    """Another route of the worker; it gets the head too."""
     HEALTH = "health"
     SWAGGER = "swagger"
 
@@ -23,11 +23,11 @@ class Kind(Enum):
 class Route(NamedTuple):
     kind: Kind
     methods: tuple[str, ...] = ()
-    """Empty for SCORE: the worker says."""
+    """Empty for SCORE: the worker says which it takes."""
 
 
 class Target(NamedTuple):
-    """Where a request goes; `route` is None where nothing is."""
+    """Where a request goes; `route` is None for an unknown path."""
 
     route: Route | None
     path: str
@@ -57,11 +57,11 @@ class Routes:
         self._by_path = {unquote(path): route for path, route in routes.items()}
 
     def find(self, url: bytes) -> Target:
-        """Raises ValueError for what is no URL."""
+        """Raises ValueError for an invalid URL."""
         return self._plain.get(url) or self._search(url)
 
     def described(self) -> str:
-        """In words, for who asked for something else."""
+        """Text for error messages: the paths that exist."""
         score = " or ".join(dict.fromkeys((self._scoring_path, "/score")))
         model = ""
         if self._models:

@@ -11,12 +11,12 @@ _PAUSE_SECONDS = 1.0
 
 
 class TlsListener:
-    """Lets clients in by TLS. One that has not shaken hands yet counts as a connection: it costs as much as one."""
+    """Accepts TLS clients. A client counts as a connection during its handshake already: it costs as much."""
 
-    def __init__(self, opened: socket.socket, context: ssl.SSLContext, reception: Reception) -> None:
-        self._socket, self._context, self._reception = opened, context, reception
+    def __init__(self, opened: socket.socket, context: ssl.SSLContext, state: Reception) -> None:
+        self._socket, self._context, self._state = opened, context, state
         self._loop = asyncio.get_running_loop()
-        self._arriving: set[asyncio.Task[None]] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
         opened.setblocking(False)
         self._loop.add_reader(opened, self._accept)
 
@@ -30,64 +30,64 @@ class TlsListener:
                 accepted, _ = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError:  # no descriptor is left: whoever waits, waits
+            except OSError:  # no file descriptor left: clients wait in the backlog
                 self._loop.remove_reader(self._socket)
-                self._loop.call_later(_PAUSE_SECONDS, self._listen_again)
+                self._loop.call_later(_PAUSE_SECONDS, self._resume_accepting)
                 return
-            self._let_in(accepted)
+            self._start_handshake(accepted)
 
-    def _listen_again(self) -> None:
+    def _resume_accepting(self) -> None:
         if self._socket.fileno() >= 0:
             self._loop.add_reader(self._socket, self._accept)
 
-    def _let_in(self, accepted: socket.socket) -> None:
-        arrival = _Arrival(accepted)
-        if not self._reception.crowd.enter(arrival):
-            self._reception.dispatcher.requests.count(503)
+    def _start_handshake(self, accepted: socket.socket) -> None:
+        pending = _PendingHandshake(accepted)
+        if not self._state.connections.enter(pending):
+            self._state.dispatcher.requests.count(503)
             accepted.close()
             return
-        task = self._loop.create_task(self._shake_hands(accepted, arrival))
-        self._arriving.add(task)
-        task.add_done_callback(self._arriving.discard)
+        task = self._loop.create_task(self._handshake(accepted, pending))
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
 
-    async def _shake_hands(self, accepted: socket.socket, arrival: "_Arrival") -> None:
-        reception = self._reception
+    async def _handshake(self, accepted: socket.socket, pending: "_PendingHandshake") -> None:
+        state = self._state
         accepted.setblocking(False)
         try:
             await self._loop.connect_accepted_socket(
-                lambda: _Secured(reception, arrival),
+                lambda: _TlsConnection(state, pending),
                 accepted,
                 ssl=self._context,
-                ssl_handshake_timeout=reception.limits.handshake_seconds,
+                ssl_handshake_timeout=state.limits.handshake_seconds,
             )
-        except (OSError, EOFError):  # what it said is no TLS, it left, or it took too long
+        except (OSError, EOFError):  # not TLS, disconnected, or too slow
             accepted.close()
         finally:
-            reception.crowd.leave(arrival)
+            state.connections.leave(pending)
 
 
-class _Arrival:
-    """Keeps the place of a connection until that is there."""
+class _PendingHandshake:
+    """Holds the slot of a connection until its handshake is done."""
 
     def __init__(self, accepted: socket.socket) -> None:
         self._socket = accepted
 
-    def look(self) -> None:
-        """Its handshake has a time limit of its own."""
+    def check_timeouts(self) -> None:
+        """Does nothing: the handshake has a timeout of its own."""
 
     def close(self) -> None:
         self.abort()
 
     def abort(self) -> None:
-        with suppress(OSError):  # it has left already
+        with suppress(OSError):  # disconnected already
             self._socket.shutdown(socket.SHUT_RDWR)
 
 
-class _Secured(Connection):
-    def __init__(self, reception: Reception, arrival: _Arrival) -> None:
-        super().__init__(reception)
-        self._arrival = arrival
+class _TlsConnection(Connection):
+    def __init__(self, state: Reception, pending: _PendingHandshake) -> None:
+        super().__init__(state)
+        self._pending = pending
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._reception.crowd.leave(self._arrival)
+        self._state.connections.leave(self._pending)
         super().connection_made(transport)

@@ -1,5 +1,3 @@
-"""What the process tree of a worker holds and has used, from /proc."""
-
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -9,12 +7,12 @@ from runyard.node.processes import descendants
 _PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
-_MOST_OF_MACHINE = 0.9
+_MACHINE_SHARE = 0.9
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def tree_of(pid: int) -> list[int]:
-    """The process and all below it."""
+    """Pids of the process and all its descendants."""
     found, waiting = [pid], [pid]
     while waiting:
         children = _children(waiting.pop())
@@ -26,12 +24,12 @@ def tree_of(pid: int) -> list[int]:
 
 
 def resident_bytes(pids: list[int]) -> int:
-    """Of those that are still there. Pages that they share count for each."""
+    """Resident memory of the processes that still exist. Shared pages count for each."""
     return sum(int(fields[1]) * _PAGE for pid in pids if len(fields := _read(pid, "statm").split()) > 1)
 
 
 def peak_bytes(pid: int) -> int:
-    """The most that the process itself ever held; 0 when it has gone."""
+    """Peak memory of the process alone; 0 when it has ended."""
     for line in _read(pid, "status").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) << 10
@@ -47,16 +45,16 @@ def cpu_seconds(pids: list[int]) -> float:
 
 
 def machine_limit_bytes() -> int:
-    """Most of the memory of this machine, or of the container that this is."""
+    """90 % of the memory of this machine, or of the container that this runs in."""
     limits = [os.sysconf("SC_PHYS_PAGES") * _PAGE]
     for file in _CGROUP_LIMITS:
         with suppress(OSError, ValueError):  # absent, or "max"
             limits.append(int(Path(file).read_text(encoding="ascii")))
-    return int(min(limits) * _MOST_OF_MACHINE)
+    return int(min(limits) * _MACHINE_SHARE)
 
 
 def _children(pid: int) -> list[int] | None:
-    """None where the kernel does not tell."""
+    """None when the kernel has no `children` files."""
     found: list[int] = []
     try:
         threads = os.listdir(_PROC / str(pid) / "task")

@@ -22,19 +22,19 @@ from runyard.serving.workers.variables import worker_variables
 from runyard.umask import users_umask
 
 _EOF_SECONDS = 0.5
-"""A child of the script may hold the worker's end of the socket open."""
+"""Wait for the end of the socket: a child process of the script may hold it open."""
 _EXIT_SECONDS = 2.0
 _LAST_LINES = 30
 _numbers = itertools.count(1)
 
 
-def _begin_life(parent: int) -> None:
+def _set_up_child(parent: int) -> None:
     die_with_parent(parent)
     have_the_usual()
 
 
 class WorkerFailed(Exception):
-    """It did not become ready; `trouble` has the words for the user."""
+    """A worker did not become ready; `trouble` has the message for the user."""
 
     def __init__(self, trouble: ServiceTrouble) -> None:
         super().__init__(trouble.problem)
@@ -42,10 +42,10 @@ class WorkerFailed(Exception):
 
 
 class WorkerProcess:
-    """One worker, from its start to the end of all that it has started.
+    """One worker process and all processes that it starts.
 
-    `ready` becomes its facts or WorkerFailed; `died` the cause of its end in words; `ended` is done once nothing that
-    it started is left either.
+    Three futures: `ready` gets its facts or WorkerFailed; `died` gets the cause of its end as text; `ended` is done
+    once no process that it started is left.
     """
 
     def __init__(self, folder: ServiceFolder, revision: Revision, log: ServiceLog, sdk: Path) -> None:
@@ -57,13 +57,13 @@ class WorkerProcess:
         self.died: asyncio.Future[str] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.pid, self.peak_bytes = 0, 0
-        self._told: InitFailure | None = None
-        self._why, self._is_leaving, self._is_dumping = "", False, False
+        self._failure: InitFailure | None = None
+        self._why, self._is_finishing, self._is_dumping = "", False, False
         self._closed, self._dead = asyncio.Event(), asyncio.Event()
         self._log_start, self._kernel_kills = log.end(), out_of_memory_kills()
 
     def start(self) -> None:
-        """Raises OSError when it cannot be started at all. Its end is noticed from here on."""
+        """Start the process and watch for its end. Raises OSError when it cannot be started."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -73,11 +73,11 @@ class WorkerProcess:
             raise
         self.pid = self._process.pid
         prefer_for_out_of_memory(self.pid)
-        self._life = self._loop.create_task(self._live(ours))
+        self._life = self._loop.create_task(self._run(ours))
 
     async def finish(self, grace_seconds: float) -> None:
-        """Close its socket, so that it ends by itself, kill it after the grace, and return when none of it is left."""
-        self._is_leaving = True
+        """Close its socket, so that it exits; kill it after the grace time; return when no process is left."""
+        self._is_finishing = True
         self.link.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
@@ -86,14 +86,14 @@ class WorkerProcess:
         await asyncio.shield(self.ended)
 
     def kill(self, why: str) -> None:
-        """End it with all that it started. `why` becomes the cause that others hear."""
+        """Kill it; all that it started is killed too. `why` becomes the published cause."""
         if not self._dead.is_set():
             self._why = self._why or why
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
     async def kill_with_stack(self, why: str) -> None:
-        """As `kill`, once what it is doing has been written to the log; that takes two seconds at most."""
+        """As `kill`, after writing its stack to the log, which takes at most two seconds."""
         self._why = self._why or why
         if self._is_dumping or self._dead.is_set():
             return
@@ -103,13 +103,13 @@ class WorkerProcess:
         self.kill(why)
 
     def measure(self) -> int:
-        """Bytes that its tree holds now; the peak is remembered."""
+        """Resident bytes of its process tree; also updates the peak."""
         held = resident_bytes(tree_of(self.pid))
         self.peak_bytes = max(self.peak_bytes, held, peak_bytes(self.pid))
         return held
 
     def usage(self) -> dict[str, object]:
-        """As the metrics of a web service show it."""
+        """Metrics of this worker."""
         return {
             "pid": self.pid,
             "requests": self.link.requests_answered,
@@ -119,17 +119,17 @@ class WorkerProcess:
         }
 
     def last_lines(self) -> str:
-        """What was written to the log since it started."""
+        """Last lines of the log since it started."""
         return self._log.since(self._log_start, _LAST_LINES)
 
-    # What the link tells:
+    # Callbacks of the link (LinkOwner):
 
     def became_ready(self, facts: WorkerFacts) -> None:
         if not self.ready.done():
             self.ready.set_result(facts)
 
     def failed(self, failure: InitFailure) -> None:
-        self._told = failure
+        self._failure = failure
 
     def closed(self, why: str) -> None:
         self._closed.set()
@@ -148,20 +148,20 @@ class WorkerProcess:
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
             umask=users_umask(),
-            preexec_fn=partial(_begin_life, os.getpid()),
+            preexec_fn=partial(_set_up_child, os.getpid()),
         )
 
-    async def _live(self, ours: socket.socket) -> None:
+    async def _run(self, ours: socket.socket) -> None:
         exited = self._loop.create_task(self._exit())
         transport, _ = await self._loop.create_unix_connection(lambda: self.link, sock=ours)
         self.link.start(start_facts(self._folder, self._revision))
         closed = self._loop.create_task(self._closed.wait())
         await asyncio.wait((exited, closed), return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait((exited,), timeout=_EXIT_SECONDS if not self._is_leaving else None)
+        await asyncio.wait((exited,), timeout=_EXIT_SECONDS if not self._is_finishing else None)
         if not exited.done():
             self.kill("The worker closed its connection.")
             await exited
-        # Answers that it had written before its end are read first.
+        # Read the answers that it had written before its end.
         await asyncio.wait((closed,), timeout=_EOF_SECONDS)
         transport.abort()
         self._settle(exited.result())
@@ -180,12 +180,12 @@ class WorkerProcess:
         return self._process.wait()
 
     def _settle(self, code: int) -> None:
-        """Tell those who wait for it that it has ended."""
+        """Resolve `ready` and `died` after its end."""
         self._why = self._why or self._cause(code)
         if not self.ready.done():
             self.ready.set_exception(WorkerFailed(self._init_trouble()))
-            self.ready.exception()  # nobody need wait for it
-        if not self._is_leaving:
+            self.ready.exception()  # marks it as retrieved: nobody may be waiting
+        if not self._is_finishing:
             self._log.say(f"Worker {self.pid}: {self._why}")
         self.link.lost(self._why)
         self.died.set_result(self._why)
@@ -198,8 +198,8 @@ class WorkerProcess:
         return f"The worker ended with exit code {code}."
 
     def _init_trouble(self) -> ServiceTrouble:
-        told = self._told
-        if told is not None:
-            return ServiceTrouble(told.problem, told.hint, "init", told.traceback, self.last_lines())
+        failure = self._failure
+        if failure is not None:
+            return ServiceTrouble(failure.problem, failure.hint, "init", failure.traceback, self.last_lines())
         problem = f"{self._why} That was before init() was done."
         return ServiceTrouble(problem, "Its last lines say more.", "init", "", self.last_lines())

@@ -9,15 +9,15 @@ from runyard.serving.worker_link import WorkerFacts
 from runyard.serving.workers.process import WorkerFailed, WorkerProcess
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
-_GOOD_SECONDS = 60.0
+_STABLE_SECONDS = 60.0
 _EXIT_SECONDS = 5.0
-_AGAIN = "Deploy again, so that its files and its environment are made anew."
+_REDEPLOY_HINT = "Deploy again, so that its files and its environment are made anew."
 
 MakeWorker = Callable[[], WorkerProcess]
 
 
 class ReplicaOwner(Protocol):
-    """Hears of each change of a replica."""
+    """Owner of a replica; called at each of its changes."""
 
     limits: ServingLimits
 
@@ -25,7 +25,7 @@ class ReplicaOwner(Protocol):
 
 
 async def first_start(worker: WorkerProcess, init_seconds: float) -> None:
-    """Start it and wait until it is ready. Raises WorkerFailed, when nothing of it is left."""
+    """Start it and wait until it is ready. Raises WorkerFailed after all its processes have ended."""
     try:
         worker.start()
     except OSError as error:
@@ -38,7 +38,7 @@ async def first_start(worker: WorkerProcess, init_seconds: float) -> None:
 
 
 async def become_ready(worker: WorkerProcess, init_seconds: float) -> WorkerFacts:
-    """Its facts. Raises WorkerFailed when its init() fails or does not end in time."""
+    """Wait for its facts. Raises WorkerFailed when init() fails or does not end in time."""
     try:
         async with asyncio.timeout(init_seconds):
             return await asyncio.shield(worker.ready)
@@ -50,7 +50,7 @@ async def become_ready(worker: WorkerProcess, init_seconds: float) -> WorkerFact
 
 
 class Replica:
-    """A place for a worker: whenever the one in it ends, another is started, after pauses that grow.
+    """Keeps one worker running: when it ends, another is started, with growing pauses.
 
     While a dispatcher is set, ready workers join it.
     """
@@ -62,7 +62,7 @@ class Replica:
         self.restarts = 0
         self._pause = 0.0
         self._is_stopping = False
-        self._task = asyncio.get_running_loop().create_task(self._keep())
+        self._task = asyncio.get_running_loop().create_task(self._keep_running())
 
     @property
     def state(self) -> str:
@@ -71,20 +71,20 @@ class Replica:
         return "ready" if self.is_ready else "starting"
 
     def join(self, dispatcher: Dispatcher) -> None:
-        """From now on its worker answers requests of that queue."""
+        """Let its worker answer requests of that dispatcher."""
         self.dispatcher = dispatcher
         if self.is_ready and self.worker is not None:
             dispatcher.join(self.worker.link)
 
     def retire(self) -> None:
-        """From now on its worker gets nothing new."""
+        """Send no new requests to its worker."""
         if self.dispatcher is not None and self.is_ready and self.worker is not None:
             self.dispatcher.retire(self.worker.link)
         else:
-            self.dispatcher = None  # one that becomes ready now comes too late
+            self.dispatcher = None  # a worker that becomes ready later must not join
 
     async def stop(self, drain_seconds: float) -> None:
-        """Take nothing new, answer what was taken, then end. Returns when no process of it is left."""
+        """Answer accepted requests, then end. Returns when no process is left."""
         self._is_stopping = True
         worker = self.worker
         if worker is not None:
@@ -97,22 +97,22 @@ class Replica:
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
-    async def _keep(self) -> None:
+    async def _keep_running(self) -> None:
         while not self._is_stopping:
             started_at = asyncio.get_running_loop().time()
-            trouble = await self._live()
+            trouble = await self._run_worker()
             if self._is_stopping:
                 return
             self.is_ready, self.worker = False, None
             self.restarts += 1
             lived = asyncio.get_running_loop().time() - started_at
-            self._pause = 0.0 if lived > _GOOD_SECONDS else self._pause
+            self._pause = 0.0 if lived > _STABLE_SECONDS else self._pause
             self._owner.replica_changed(trouble)
             await asyncio.sleep(self._pause)
             self._pause = min(_LONGEST_PAUSE_SECONDS, self._pause * 2 or _FIRST_PAUSE_SECONDS)
 
-    async def _live(self) -> ServiceTrouble:
-        """One worker, from before its start to its end; why it ended."""
+    async def _run_worker(self) -> ServiceTrouble:
+        """Start a worker unless there is one, wait for its end, and return the cause."""
         try:
             if self.worker is None:
                 self.worker = self._make()
@@ -127,14 +127,15 @@ class Replica:
             return failure.trouble
         except OSError as error:
             return _not_started(error)
-        except Exception as error:  # whatever it is, it is told, and tried again
-            return ServiceTrouble(f"A worker could not be started: {type(error).__name__}: {error}.", _AGAIN, "init")
+        except Exception as error:  # any failure is published, and the start is retried
+            problem = f"A worker could not be started: {type(error).__name__}: {error}."
+            return ServiceTrouble(problem, _REDEPLOY_HINT, "init")
         return ServiceTrouble(cause, "Another worker is being started.", "running", "", self.worker.last_lines())
 
 
 def _not_started(error: OSError) -> ServiceTrouble:
     return ServiceTrouble(
         f"A worker could not be started: {error.strerror or error}.",
-        _AGAIN,
+        _REDEPLOY_HINT,
         "init",
     )

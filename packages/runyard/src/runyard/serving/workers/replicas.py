@@ -17,7 +17,7 @@ Changed = Callable[[ServiceTrouble | None], None]
 
 
 class ReplicaSet:
-    """The workers of one revision. `changed` hears of each that is ready or lost."""
+    """Workers of one revision. `changed` is called when one becomes ready or is lost."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class ReplicaSet:
         self._replicas: list[Replica] = []
         self._stopping: set[asyncio.Task[None]] = set()
         self._dispatcher: Dispatcher | None = None
-        self._news = asyncio.Event()
+        self._update = asyncio.Event()
         self.facts: WorkerFacts | None = None
-        """Of the worker that became ready last."""
+        """Facts of the worker that became ready last."""
 
     @property
     def wanted(self) -> int:
@@ -48,7 +48,7 @@ class ReplicaSet:
         return sum(replica.is_ready for replica in self._replicas)
 
     async def preflight(self) -> None:
-        """Start the first worker and wait for its init(). Raises WorkerFailed, when nothing of it is left."""
+        """Start the first worker and wait for its init(). Raises WorkerFailed after all its processes have ended."""
         worker = self._first = self._make()
         try:
             await first_start(worker, self.limits.init_seconds)
@@ -58,42 +58,42 @@ class ReplicaSet:
         self._replicas.append(Replica(self._make, self, worker))
 
     def resize(self, count: int) -> None:
-        """More are started; those too many answer what they have and end."""
+        """Start more workers, or end surplus ones after they have answered what they have."""
         while len(self._replicas) < count:
             replica = Replica(self._make, self)
             if self._dispatcher is not None:
                 replica.join(self._dispatcher)
             self._replicas.append(replica)
         surplus, self._replicas = self._replicas[count:], self._replicas[:count]
-        self._dismiss(surplus, DRAIN_SECONDS)
+        self._stop_soon(surplus, DRAIN_SECONDS)
 
     async def wait_for(self, count: int, seconds: float) -> None:
-        """Until so many are ready, one was lost, or the time is over."""
+        """Wait until so many are ready, one is lost, or the time is over."""
         restarts = sum(replica.restarts for replica in self._replicas)
         deadline = asyncio.get_running_loop().time() + seconds
         while self.ready < count and sum(replica.restarts for replica in self._replicas) == restarts:
-            self._news.clear()
+            self._update.clear()
             try:
                 async with asyncio.timeout_at(deadline):
-                    await self._news.wait()
+                    await self._update.wait()
             except TimeoutError:
                 return
 
     def join(self, dispatcher: Dispatcher) -> None:
-        """They answer the requests of this queue from now on."""
+        """Let the workers answer requests of this dispatcher."""
         self._dispatcher = dispatcher
         for replica in self._replicas:
             replica.join(dispatcher)
 
     def retire(self) -> None:
-        """Nothing new goes to them from now on; `stop` is to follow."""
+        """Send no new requests to them; call `stop` next."""
         for replica in self._replicas:
             replica.retire()
 
     async def stop(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Answer what was taken, then end. Returns when no process is left."""
-        leaving, self._replicas = self._replicas, []
-        self._dismiss(leaving, drain_seconds)
+        """Answer accepted requests, then end. Returns when no process is left."""
+        stopped, self._replicas = self._replicas, []
+        self._stop_soon(stopped, drain_seconds)
         while self._stopping:
             await asyncio.wait(set(self._stopping))
 
@@ -101,16 +101,16 @@ class ReplicaSet:
         ready = [replica.worker for replica in self._replicas if replica.is_ready and replica.worker is not None]
         if ready:
             self.facts = ready[-1].link.facts
-        self._news.set()
+        self._update.set()
         self.changed(trouble)
 
     def workers(self) -> list[WorkerProcess]:
-        """Those that have a process now."""
+        """Workers that have a process."""
         found = [self._first, *(replica.worker for replica in self._replicas)]
         return [worker for worker in found if worker is not None and worker.pid]
 
     def states(self) -> dict[str, int]:
-        """How many are in which state."""
+        """Number of replicas by state."""
         return dict(Counter(replica.state for replica in self._replicas))
 
     def metrics(self) -> list[dict[str, object]]:
@@ -123,7 +123,7 @@ class ReplicaSet:
     def _make(self) -> WorkerProcess:
         return WorkerProcess(self._folder, self.revision, self._log, self._sdk)
 
-    def _dismiss(self, replicas: list[Replica], drain_seconds: float) -> None:
+    def _stop_soon(self, replicas: list[Replica], drain_seconds: float) -> None:
         for replica in replicas:
             task = asyncio.get_running_loop().create_task(replica.stop(drain_seconds))
             self._stopping.add(task)

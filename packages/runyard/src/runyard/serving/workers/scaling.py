@@ -3,27 +3,28 @@ from dataclasses import dataclass
 
 from runyard.model.web_services import Scale
 
-_CALM_LOOKS = 10
-"""A quiet moment is no reason to end workers that the next one needs."""
+_CALM_CHECKS = 10
+"""Scale down only after so many checks in a row with low load: a short pause must not end workers."""
 
 
 @dataclass
 class Autoscale:
-    """How many replicas a web service should have, from what it is asked; remembers for how long it was calm."""
+    """Computes the number of replicas from the load; counts the checks with low load."""
 
-    calm_looks: int = 0
+    calm_checks: int = 0
 
     def wanted(self, scale: Scale, replicas: int, utilization: float, queued: int) -> int:
-        """Between the bounds: more at once when the target is passed or requests wait, fewer after a calm while."""
+        """Within the bounds of `scale`: more at once above the target or when requests wait, one fewer after a calm
+        while."""
         at_target = math.ceil(replicas * utilization * 100 / max(1, scale.target_utilization))
         needed = max(at_target, replicas + 1 if queued > replicas * scale.requests_at_once else 0)
         if needed >= replicas:
-            self.calm_looks = 0
+            self.calm_checks = 0
             return _within(scale, needed)
-        self.calm_looks += 1
-        if self.calm_looks < _CALM_LOOKS:
+        self.calm_checks += 1
+        if self.calm_checks < _CALM_CHECKS:
             return _within(scale, replicas)
-        self.calm_looks = 0
+        self.calm_checks = 0
         return _within(scale, replicas - 1)
 
 

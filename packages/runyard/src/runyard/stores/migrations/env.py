@@ -1,4 +1,4 @@
-"""Run by Alembic: `migrate` hands over the connection, whose transaction it commits."""
+"""Run by Alembic. `migrate` passes the connection and commits its transaction."""
 
 from alembic import context
 

@@ -1,6 +1,6 @@
-"""A parameter space as a model sees it: one axis a parameter, a point of numbers a trial.
+"""A parameter space for a model: one numeric axis for each parameter, one point for each trial.
 
-The options of a choice are counted from 0, the steps of a quniform are the multiples of its q, and a uniform is a line.
+A choice is numbered by option from 0, a quniform by multiples of q; a uniform keeps its values.
 """
 
 import json
@@ -27,7 +27,7 @@ class AxisKind(Enum):
 
 @dataclass(frozen=True)
 class Axis:
-    """`low` and `high` are the ends, both of them on the axis."""
+    """One parameter. `low` and `high` are both on the axis."""
 
     name: str
     kind: AxisKind
@@ -37,58 +37,58 @@ class Axis:
     options: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def places(self) -> float:
-        """How many values there are."""
+    def size(self) -> float:
+        """Number of values on the axis."""
         return math.inf if self.kind is AxisKind.LINE else self.high - self.low + 1
 
-    def value_at(self, place: float) -> Any:
+    def value_at(self, position: float) -> Any:
         if self.kind is AxisKind.OPTIONS:
-            return options_of(self.expression)[int(place)]
-        return place if self.kind is AxisKind.LINE else place * self.expression.arguments[2]
+            return options_of(self.expression)[int(position)]
+        return position if self.kind is AxisKind.LINE else position * self.expression.arguments[2]
 
-    def place_of(self, value: Any) -> float | None:
-        """None for a value that is not on the axis, as those of another sweep may be."""
+    def position_of(self, value: Any) -> float | None:
+        """Position of the value; None if it is not on the axis, which a value of another sweep may be."""
         if self.kind is AxisKind.OPTIONS:
             return self.options.get(json.dumps(value))
         if not isinstance(value, int | float) or not math.isfinite(value):
             return None
-        place = value if self.kind is AxisKind.LINE else round(value / self.expression.arguments[2])
-        return place if self.low <= place <= self.high else None
+        position = value if self.kind is AxisKind.LINE else round(value / self.expression.arguments[2])
+        return position if self.low <= position <= self.high else None
 
-    def place_at(self, quantile: float) -> float:
-        place = self.place_of(value_at(self.expression, quantile))
-        return self.low if place is None else place
+    def position_at(self, quantile: float) -> float:
+        position = self.position_of(value_at(self.expression, quantile))
+        return self.low if position is None else position
 
 
 @dataclass(frozen=True)
 class Axes:
-    """Those of a space, by name, so that another order of the space changes nothing."""
+    """Axes of a space, sorted by name, so that the order of the parameters does not matter."""
 
     axes: Sequence[Axis]
 
     @property
     def points(self) -> float:
-        """How many points there are; infinite where one axis is a line."""
-        places = [axis.places for axis in self.axes]
-        return math.inf if math.inf in places else math.prod(places)
+        """Number of points; infinite if an axis is continuous."""
+        sizes = [axis.size for axis in self.axes]
+        return math.inf if math.inf in sizes else math.prod(sizes)
 
     def point_of(self, values: Values) -> Point | None:
-        places = [axis.place_of(values[axis.name]) if axis.name in values else None for axis in self.axes]
-        found = [place for place in places if place is not None]
-        return tuple(found) if len(found) == len(places) == len(values) else None
+        positions = [axis.position_of(values[axis.name]) if axis.name in values else None for axis in self.axes]
+        found = [position for position in positions if position is not None]
+        return tuple(found) if len(found) == len(positions) == len(values) else None
 
     def values_at(self, point: Point) -> dict[str, Any]:
-        return {axis.name: axis.value_at(place) for axis, place in zip(self.axes, point, strict=True)}
+        return {axis.name: axis.value_at(position) for axis, position in zip(self.axes, point, strict=True)}
 
     def point_at(self, quantiles: Sequence[float]) -> Point:
-        return tuple(axis.place_at(quantile) for axis, quantile in zip(self.axes, quantiles, strict=True))
+        return tuple(axis.position_at(quantile) for axis, quantile in zip(self.axes, quantiles, strict=True))
 
-    def untaken(self, taken: Collection[Point], chance: random.Random) -> Point | None:
-        """A point that is not taken; None where all are, or where they cannot be counted."""
+    def free_point(self, taken: Collection[Point], rng: random.Random) -> Point | None:
+        """A point that is not in `taken`; None if there is none, or the space is continuous."""
         if math.isinf(self.points):
             return None
         points = int(self.points)
-        start = chance.randrange(points)
+        start = rng.randrange(points)
         for step in range(min(points, len(taken) + 1)):
             point = self._point((start + step) % points)
             if point not in taken:
@@ -96,11 +96,11 @@ class Axes:
         return None
 
     def _point(self, index: int) -> Point:
-        places = []
+        positions = []
         for axis in self.axes:
-            index, place = divmod(index, int(axis.places))
-            places.append(axis.low + place)
-        return tuple(places)
+            index, position = divmod(index, int(axis.size))
+            positions.append(axis.low + position)
+        return tuple(positions)
 
 
 def axes_of(space: Space) -> Axes:
@@ -110,10 +110,10 @@ def axes_of(space: Space) -> Axes:
 def _axis(name: str, expression: Expression) -> Axis:
     if expression.kind == "choice":
         options = options_of(expression)
-        places: dict[str, int] = {}
-        for place, option in enumerate(options):
-            places.setdefault(json.dumps(option), place)
-        return Axis(name, AxisKind.OPTIONS, 0, len(options) - 1, expression, places)
+        positions: dict[str, int] = {}
+        for position, option in enumerate(options):
+            positions.setdefault(json.dumps(option), position)
+        return Axis(name, AxisKind.OPTIONS, 0, len(options) - 1, expression, positions)
     low, high = expression.arguments[:2]
     if expression.kind == "uniform":
         return Axis(name, AxisKind.LINE, float(low), float(high), expression)

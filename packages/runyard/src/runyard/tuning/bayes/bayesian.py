@@ -1,5 +1,3 @@
-"""Bayesian sampling: values near those that did well, and away from those that are being tried."""
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,24 +11,24 @@ from runyard.tuning.known import Known
 from runyard.tuning.sobol import MOST_DIMENSIONS, sobol_point
 
 FIRST_POINTS = 10
-"""So many points are spread evenly, before there is enough to learn from."""
+"""Points that are spread evenly before a model is used."""
 FEWEST_ENDED = 5
-"""So many of them must have ended, or there is nothing to learn from."""
+"""Ended trials that the model needs."""
 MOST_FOR_PROCESS = 60
 MOST_AXES_FOR_PROCESS = 20
-"""Up to these a Gaussian process is quick, and better than anything else in so few trials (bench/bayesian.py)."""
+"""Up to these limits a Gaussian process is fast, and finds better values than Parzen (bench/bayesian.py)."""
 MOST_PROPOSALS = 4
-"""So often the model is asked, where all that it proposes was tried before."""
+"""Further proposals to try if the first one was tried before."""
 
 Model = Callable[[Axes, Sequence[Observation], int], Iterator[Point]]
 
 
 @dataclass(frozen=True)
 class BayesianSampler:
-    """The model is built anew from what is known at each question, so nothing is lost with a process.
+    """Bayesian sampling: values near good ones, and away from those that are being tried.
 
-    Known values that are not of this space, as a sweep that is resumed from may have them, teach nothing. Values are
-    tried twice only where all others are tried too.
+    The model is built from the known trials at each call, so it needs no storage. Known values outside this space,
+    which a resumed sweep may have, are ignored. Values are repeated only if all others were tried.
     """
 
     axes: Axes
@@ -40,23 +38,23 @@ class BayesianSampler:
     def sample(self, number: int, known: Sequence[Known]) -> Values:
         points = [(point, each) for each in known if (point := self.axes.point_of(each.values)) is not None]
         taken = {point for point, _ in points}
-        chance = random.Random(f"{self.seed}/{number}")
-        proposals = self._proposals(number, points, chance)
+        rng = random.Random(f"{self.seed}/{number}")
+        proposals = self._proposals(number, points, rng)
         first = next(proposals)
         if first not in taken or len(taken) >= self.axes.points:
             return self.axes.values_at(first)
         others = (point for point in islice(proposals, MOST_PROPOSALS) if point not in taken)
         other: Point | None = next(others, None)
-        return self.axes.values_at(other or self.axes.untaken(taken, chance) or first)
+        return self.axes.values_at(other or self.axes.free_point(taken, rng) or first)
 
-    def _proposals(self, number: int, points: Sequence[tuple[Point, Known]], chance: random.Random) -> Iterator[Point]:
+    def _proposals(self, number: int, points: Sequence[tuple[Point, Known]], rng: random.Random) -> Iterator[Point]:
         observed = [Observation(point, self._loss(each), each.is_pending) for point, each in points]
         if len(observed) < FIRST_POINTS or sum(not each.is_pending for each in observed) < FEWEST_ENDED:
-            return self._evenly(number, chance)
-        return self._model(len(observed))(self.axes, observed, chance.getrandbits(32))
+            return self._evenly(number, rng)
+        return self._model(len(observed))(self.axes, observed, rng.getrandbits(32))
 
     def _model(self, observed: int) -> Model:
-        """Imported here, since they take numpy and Optuna along: 0.2 s that only such a sweep needs."""
+        """Imported here, since numpy and Optuna take 0.2 s that only such a sweep needs."""
         if observed <= MOST_FOR_PROCESS and len(self.axes.axes) <= MOST_AXES_FOR_PROCESS:
             from runyard.tuning.bayes import improving
 
@@ -65,12 +63,12 @@ class BayesianSampler:
 
         return parzen.proposed_points
 
-    def _evenly(self, number: int, chance: random.Random) -> Iterator[Point]:
+    def _evenly(self, number: int, rng: random.Random) -> Iterator[Point]:
         dimensions = len(self.axes.axes)
         if dimensions <= MOST_DIMENSIONS:
             yield self.axes.point_at(sobol_point(number, dimensions, self.seed))
         while True:
-            yield self.axes.point_at([chance.random() for _ in range(dimensions)])
+            yield self.axes.point_at([rng.random() for _ in range(dimensions)])
 
     def _loss(self, known: Known) -> float | None:
         if known.score is None or not is_finite(known.score):

@@ -1,5 +1,3 @@
-"""What a model of the space learns from."""
-
 from dataclasses import dataclass
 
 from runyard.tuning.bayes.axes import Point
@@ -7,7 +5,7 @@ from runyard.tuning.bayes.axes import Point
 
 @dataclass(frozen=True)
 class Observation:
-    """A point that was tried: less `loss` is better; None where there is no number, or none yet."""
+    """A tried point. Less `loss` is better; None without a number, or not yet."""
 
     point: Point
     loss: float | None

@@ -1,5 +1,5 @@
-"""The model behind Bayesian sampling where much is known, or the space has many parameters: Optuna's tree-structured
-Parzen estimator. To import it takes Optuna along."""
+"""Proposes points by Optuna's tree-structured Parzen estimator, for many known trials or many parameters. Imports
+Optuna: import this module lazily."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def proposed_points(axes: Axes, observed: Sequence[Observation], seed: int) -> Iterator[Point]:
-    """Where the model expects most of a new trial, then where else, without an end. Nothing is written or logged.
+    """Yield points without end, the most promising first. Nothing is written or logged.
 
-    Points that are still tried count among the bad ones, which keeps others away from them, and from what was proposed
-    before; so do those that ended without a number.
+    Pending and proposed points count as bad ones, which keeps new points away from them; so do those that ended
+    without a number.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    distributions = {str(place): _distribution(axis) for place, axis in enumerate(axes.axes)}
+    distributions = {str(position): _distribution(axis) for position, axis in enumerate(axes.axes)}
     study = optuna.create_study(sampler=_sampler(seed))
     study.add_trials([_trial(each, distributions) for each in observed])
     while True:
@@ -36,22 +36,21 @@ def proposed_points(axes: Axes, observed: Sequence[Observation], seed: int) -> I
 
 def _sampler(seed: int) -> TPESampler:
     sampler = TPESampler(seed=seed, multivariate=True, constant_liar=True, n_startup_trials=0)
-    # The argument of this name warns that it will go, and warnings cannot be silenced for one thread alone.
+    # The public argument warns that it is deprecated, and warnings cannot be silenced for one thread only.
     sampler._gamma = lambda finished: max(1, min(math.ceil(GOOD_PART * finished), MOST_GOOD))
     return sampler
 
 
 def _distribution(axis: Axis) -> BaseDistribution:
     if axis.kind is AxisKind.OPTIONS:
-        return _Options(range(int(axis.places)))
+        return _Options(range(int(axis.size)))
     if axis.kind is AxisKind.STEPS:
         return IntDistribution(int(axis.low), int(axis.high))
     return FloatDistribution(axis.low, axis.high)
 
 
 class _Options(CategoricalDistribution):
-    """Places of options, each its own index: to compare each of a thousand options in each of a thousand trials would
-    take seconds."""
+    """Options by index. Comparing a thousand options in a thousand trials, as the base class does, takes seconds."""
 
     def to_internal_repr(self, param_value_in_external_repr: Any) -> float:
         return int(param_value_in_external_repr)
@@ -63,7 +62,7 @@ class _Options(CategoricalDistribution):
 
 
 class _OwnTrial(FrozenTrial):
-    """It is made for one study, which need not copy it: that would take most of the time."""
+    """A trial that the study does not copy: copying would take most of the time."""
 
     def __deepcopy__(self, memo: Any) -> "_OwnTrial":
         return self

@@ -1,5 +1,3 @@
-"""Points of a space as rows of numbers between 0 and 1, one column an axis, for a model that reckons with many."""
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +9,8 @@ Numbers = NDArray[np.float64]
 
 
 class UnitRows:
+    """Converts points of a space to rows of numbers between 0 and 1, one column for each axis, and back."""
+
     def __init__(self, axes: Axes) -> None:
         self._axes = axes.axes
         self._low = np.array([axis.low for axis in self._axes], dtype=float)
@@ -27,26 +27,26 @@ class UnitRows:
         return rows
 
     def point(self, row: Numbers) -> Point:
-        """The point of a row that is on the axes."""
-        places = np.clip(row, 0, 1) * self._width + self._low
+        """Point of a row, moved onto the axes."""
+        positions = np.clip(row, 0, 1) * self._width + self._low
         return tuple(
-            min(max(float(place), axis.low), axis.high) if axis.kind is AxisKind.LINE else round(float(place))
-            for axis, place in zip(self._axes, places, strict=True)
+            min(max(float(position), axis.low), axis.high) if axis.kind is AxisKind.LINE else round(float(position))
+            for axis, position in zip(self._axes, positions, strict=True)
         )
 
-    def spread(self, count: int, chance: np.random.Generator) -> Numbers:
-        """Anywhere."""
-        return self._on_axes(chance.random((count, self.columns)))
+    def spread(self, count: int, rng: np.random.Generator) -> Numbers:
+        """Random rows."""
+        return self._on_axes(rng.random((count, self.columns)))
 
-    def near(self, rows: Numbers, count: int, width: float, chance: np.random.Generator) -> Numbers:
-        """`count` neighbours of each: about half of the axes moved, options drawn anew."""
+    def near(self, rows: Numbers, count: int, width: float, rng: np.random.Generator) -> Numbers:
+        """`count` neighbours of each row: about half of the axes moved, options drawn again."""
         many = rows.repeat(count, axis=0)
-        is_moved = chance.random(many.shape) < max(0.5, 1 / self.columns)
-        anew, aside = chance.random(many.shape), many + chance.normal(0, width, many.shape)
+        is_moved = rng.random(many.shape) < max(0.5, 1 / self.columns)
+        anew, aside = rng.random(many.shape), many + rng.normal(0, width, many.shape)
         return self._on_axes(np.where(is_moved, np.where(self._is_option, anew, aside), many))
 
     def distances(self, some: Numbers, others: Numbers) -> Numbers:
-        """Squared, along each axis; options are all as far from each other."""
+        """Squared distance along each axis; 1 between different options."""
         differences = some[:, None, :] - others[None, :, :]
         return np.where(self._is_option, np.abs(differences) > 1e-9, differences**2).astype(float)
 

@@ -1,8 +1,7 @@
-"""Numbers as they are written, so that 0.9 - 0.2 is 0.7 and a tie by hand is a tie here."""
-
 from decimal import Context, Decimal
 
-# Digits for the sum of any two floats, from 1e308 down to 5e-324, and more.
+# Decimal arithmetic, so that 0.9 - 0.2 is 0.7 and a tie calculated by hand is a tie here.
+# 800 digits hold the exact sum of any two floats, from 1e308 down to 5e-324.
 _EXACT = Context(prec=800)
 _ROUNDED = Context(prec=50)
 
@@ -24,7 +23,7 @@ def distance(one: Decimal, other: Decimal) -> Decimal:
 
 
 def share(total: Decimal, count: int) -> float:
-    """One of `count` equal parts."""
+    """`total` divided by `count`."""
     return float(_ROUNDED.divide(total, count))
 
 

@@ -1,4 +1,4 @@
-"""What the trials of a sweep have logged of its primary metric, interval by interval."""
+"""Numbers that the trials of a sweep have logged for its primary metric, by interval."""
 
 import math
 from array import array
@@ -15,13 +15,13 @@ TrialKey = int | RunId
 
 
 class History:
-    """One trial's numbers. A number that is NaN or infinite is an interval and improves nothing."""
+    """Numbers of one trial. NaN and infinity count as an interval but never as a best."""
 
     def __init__(self, goal: Goal) -> None:
         self._better = max if goal is Goal.MAXIMIZE else min
         self._values = array("d")
         self._bests = array("d")
-        # As far as somebody has asked for them: most policies never do.
+        # Filled on demand: most policies never ask for means.
         self._means = array("d")
         self._total = Decimal(0)
         self._summed = 0
@@ -43,11 +43,11 @@ class History:
             self._bests.append(number if best is None else self._better(best, number))
 
     def best_at(self, interval: int) -> float | None:
-        """The best of the first `interval` numbers; None where none of them is finite."""
+        """Best of the first `interval` numbers; None if none is finite."""
         return _number(self._bests[interval - 1])
 
     def mean_at(self, interval: int) -> float | None:
-        """The mean of the finite ones of the first `interval` numbers."""
+        """Mean of the finite ones among the first `interval` numbers; None if none is."""
         for value in self._values[len(self._means) : interval]:
             self._means.append(self._mean_with(value))
         return _number(self._means[interval - 1])
@@ -60,19 +60,18 @@ class History:
 
 
 class Histories:
-    """Those of all trials of a sweep. Not safe to share between threads.
+    """Histories of all trials of a sweep. Not thread-safe.
 
-    What policies ask of an interval is kept sorted for the next time, so that a question costs no look at each of ten
-    thousand trials; of very many intervals, those that were asked for last. Standings are ascending from the worst to
-    the best, whichever the goal is: where it is to minimize, they hold the negatives. A trial without a finite number
-    stands at minus infinity.
+    The scores of an interval are kept sorted, so that a policy need not read ten thousand trials at each call; of very
+    many intervals, only those used last. Scores ascend from worst to best for both goals: for minimize they are the
+    negated values. A trial without a finite number has the score minus infinity.
     """
 
     def __init__(self, goal: Goal) -> None:
         self.goal = goal
         self._sign = 1.0 if goal is Goal.MAXIMIZE else -1.0
         self._trials: dict[TrialKey, History] = {}
-        self._best_standings, self._mean_standings = Standings(), Standings()
+        self._best_scores, self._mean_scores = Standings(), Standings()
 
     def __len__(self) -> int:
         return len(self._trials)
@@ -84,38 +83,38 @@ class Histories:
         return self._trials.get(key)
 
     def append(self, key: TrialKey, value: float) -> int:
-        """Takes one more number of the trial and returns how many it has logged."""
+        """Add a number of the trial; return how many it has logged."""
         history = self._trials.setdefault(key, History(self.goal))
         history.append(value)
         interval = len(history)
-        if interval in self._best_standings:
-            self._best_standings.add(interval, self.standing(history.best_at(interval)))
-        if interval in self._mean_standings:
-            self._mean_standings.add(interval, self.standing(history.mean_at(interval)))
+        if interval in self._best_scores:
+            self._best_scores.add(interval, self.score(history.best_at(interval)))
+        if interval in self._mean_scores:
+            self._mean_scores.add(interval, self.score(history.mean_at(interval)))
         return interval
 
     def drop(self, key: TrialKey) -> None:
-        """Forgets what the trial has logged; quiet where it has logged nothing."""
+        """Remove all numbers of the trial, if any."""
         if self._trials.pop(key, None) is not None:
-            self._best_standings.clear()
-            self._mean_standings.clear()
+            self._best_scores.clear()
+            self._mean_scores.clear()
 
-    def standing(self, value: float | None) -> float:
+    def score(self, value: float | None) -> float:
         return -math.inf if value is None else self._sign * value
 
-    def value(self, standing: float) -> float | None:
-        return None if standing == -math.inf else self._sign * standing
+    def value(self, score: float) -> float | None:
+        return None if score == -math.inf else self._sign * score
 
     def best_standings(self, interval: int) -> "array[float]":
-        """The bests of all trials that have reached the interval, at it."""
-        return self._best_standings.at(
-            interval, lambda: (self.standing(history.best_at(interval)) for history in self._that_reached(interval))
+        """Sorted scores of the bests, at the interval, of all trials that have reached it."""
+        return self._best_scores.at(
+            interval, lambda: (self.score(history.best_at(interval)) for history in self._that_reached(interval))
         )
 
     def mean_standings(self, interval: int) -> "array[float]":
-        """The running means of all trials that have reached the interval, at it."""
-        return self._mean_standings.at(
-            interval, lambda: (self.standing(history.mean_at(interval)) for history in self._that_reached(interval))
+        """Sorted scores of the running means, at the interval, of all trials that have reached it."""
+        return self._mean_scores.at(
+            interval, lambda: (self.score(history.mean_at(interval)) for history in self._that_reached(interval))
         )
 
     def _that_reached(self, interval: int) -> Iterator[History]:

@@ -1,4 +1,4 @@
-"""Which trials go on: early termination, judged from what the trials of a sweep have logged and nothing else."""
+"""Early termination policies. A decision depends only on the numbers that the trials have logged."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from runyard.tuning.stopping.policy_rules import (
 
 
 class Policy(Protocol):
-    """Gives the same answer for the same histories, whenever it is asked."""
+    """Deterministic: the same histories give the same decision."""
 
     def judge(self, key: TrialKey, histories: Histories) -> Stop | None:
-        """Whether the trial, which has just logged, is to be stopped; None where it goes on or is not due."""
+        """Decide whether to stop the trial, which has just logged; None to let it go on."""
 
     def last_due(self, intervals: int) -> int:
-        """At which of its first `intervals` a trial was to be judged last; 0 for at none."""
+        """Last of the first `intervals` at which a trial is judged; 0 if at none."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class NoTermination:
 
 
 def policy_of(spec: SweepSpec) -> Policy:
-    """The policy that the sweep asks for; none stops anything where its sampling leaves policies aside."""
+    """Policy of the sweep; one that stops nothing if its sampling ignores policies."""
     if spec.policy == "Default" or ignored_policy(spec):
         return NoTermination()
     return EarlyTermination(spec.policy, spec.metric, _rule_of(spec), _last_due_of(spec))
 
 
 def doubt_of(spec: SweepSpec, stop: Stop) -> str | None:
-    """Says of a decision that it is as the policy has it and hardly as it was meant, where that is so."""
+    """Warning about a decision that follows the policy but is probably not intended; None otherwise."""
     factor = spec.policy_properties.slack_factor
     if factor is None or stop.value is None or stop.held_against is None or stop.held_against > 0:
         return None
@@ -99,7 +99,7 @@ def _last_due_of(spec: SweepSpec) -> Callable[[int], int]:
 
 @dataclass(frozen=True)
 class _Regular:
-    """Every so many intervals, none before `delay`."""
+    """Every `every` intervals, from `delay` on."""
 
     every: int
     delay: int
@@ -111,7 +111,7 @@ class _Regular:
 
 @dataclass(frozen=True)
 class _Rungs:
-    """The first rung, then each `factor` times as far as the one before; none at `last` or beyond."""
+    """Interval `first`, then each `factor` times the one before; below `last`."""
 
     first: int
     factor: int

@@ -1,5 +1,3 @@
-"""What each policy holds a trial's best against, at one interval. Being equal is never being worse."""
-
 import math
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,7 +10,7 @@ from runyard.tuning.stopping.histories import Histories
 
 @dataclass(frozen=True)
 class Finding:
-    """That a trial is worse than it may be: than which number, and what that number is, in words."""
+    """Why a trial has to stop: the number that its best is worse than, and what that number is."""
 
     held_against: float | None
     words: str
@@ -20,27 +18,27 @@ class Finding:
 
 class Rule(Protocol):
     def finding(self, best: float | None, interval: int, histories: Histories) -> Finding | None:
-        """None where the trial with that best goes on."""
+        """Compare the best of a trial at one interval; None to let it go on. An equal value is never worse."""
 
 
 @dataclass(frozen=True)
 class Bandit:
-    """The best of all trials at the interval, with some slack: a part of it, or an amount."""
+    """Compares with the best of all trials at the interval, with some slack: a factor or an amount."""
 
     slack_factor: float | None = None
     slack_amount: float | None = None
 
     def finding(self, best: float | None, interval: int, histories: Histories) -> Finding | None:
-        standings = histories.best_standings(interval)
-        top = histories.value(standings[-1])
-        if top is None or histories.standing(best) >= standings[-1]:
+        scores = histories.best_standings(interval)
+        top = histories.value(scores[-1])
+        if top is None or histories.score(best) >= scores[-1]:
             return None
         if best is not None and not self._is_beyond_slack(best, top, histories.goal):
             return None
         slack = f"slack_amount={self.slack_amount!r}"
         if self.slack_factor is not None:
             slack = f"slack_factor={self.slack_factor!r}"
-        return Finding(top, f"the best of the {len(standings)} runs at that interval, by more than {slack} allows")
+        return Finding(top, f"the best of the {len(scores)} runs at that interval, by more than {slack} allows")
 
     def _is_beyond_slack(self, best: float, top: float, goal: Goal) -> bool:
         own, first = as_written(best), as_written(top)
@@ -52,52 +50,50 @@ class Bandit:
 
 @dataclass(frozen=True)
 class MedianStopping:
-    """The median of all trials' running averages up to the interval."""
+    """Compares with the median of the running averages of all trials up to the interval."""
 
     def finding(self, best: float | None, interval: int, histories: Histories) -> Finding | None:
-        standings = histories.mean_standings(interval)
-        low, high = standings[(len(standings) - 1) // 2], standings[len(standings) // 2]
+        scores = histories.mean_standings(interval)
+        low, high = scores[(len(scores) - 1) // 2], scores[len(scores) // 2]
         median = low if math.isinf(low) else middle(low, high)
-        if histories.standing(best) >= median:
+        if histories.score(best) >= median:
             return None
         return Finding(
-            histories.value(median), f"the median of the running averages of {len(standings)} runs up to that interval"
+            histories.value(median), f"the median of the running averages of {len(scores)} runs up to that interval"
         )
 
 
 @dataclass(frozen=True)
 class TruncationSelection:
-    """The worst that stays when the given part of all trials that have reached the interval goes."""
+    """Stops the given percentage of all trials that have reached the interval."""
 
     truncation_percentage: int
 
     def finding(self, best: float | None, interval: int, histories: Histories) -> Finding | None:
         reached = len(histories.best_standings(interval))
-        staying = reached - reached * self.truncation_percentage // 100
+        kept = reached - reached * self.truncation_percentage // 100
         setting = f"truncation_percentage={self.truncation_percentage}"
-        return _below_those_staying(best, interval, histories, staying, setting)
+        return _below_the_kept(best, interval, histories, kept, setting)
 
 
 @dataclass(frozen=True)
 class SuccessiveHalving:
-    """The worst of the best part, one of `reduction_factor`, of all trials that have reached the rung."""
+    """Keeps the best 1/`reduction_factor` of all trials that have reached the rung (ASHA)."""
 
     reduction_factor: int
 
     def finding(self, best: float | None, interval: int, histories: Histories) -> Finding | None:
-        staying = max(1, len(histories.best_standings(interval)) // self.reduction_factor)
+        kept = max(1, len(histories.best_standings(interval)) // self.reduction_factor)
         setting = f"reduction_factor={self.reduction_factor}"
-        return _below_those_staying(best, interval, histories, staying, setting)
+        return _below_the_kept(best, interval, histories, kept, setting)
 
 
-def _below_those_staying(
-    best: float | None, interval: int, histories: Histories, staying: int, setting: str
-) -> Finding | None:
-    standings = histories.best_standings(interval)
-    last_to_stay = standings[len(standings) - staying]
-    if histories.standing(best) >= last_to_stay:
+def _below_the_kept(best: float | None, interval: int, histories: Histories, kept: int, setting: str) -> Finding | None:
+    scores = histories.best_standings(interval)
+    last_kept = scores[len(scores) - kept]
+    if histories.score(best) >= last_kept:
         return None
     return Finding(
-        histories.value(last_to_stay),
-        f"the last of the best {staying} of {len(standings)} runs at that interval, which {setting} lets go on",
+        histories.value(last_kept),
+        f"the last of the best {kept} of {len(scores)} runs at that interval, which {setting} lets go on",
     )

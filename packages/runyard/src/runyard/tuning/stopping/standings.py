@@ -4,13 +4,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 MOST_KEPT = 4_000_000
-"""Numbers, of eight bytes each."""
-_COST_OF_ONE = 32
-"""What keeping an interval costs beside its numbers, in numbers."""
+"""Numbers of eight bytes each."""
+_OVERHEAD = 32
+"""Overhead of a kept interval, counted in numbers."""
 
 
 class Standings:
-    """How trials stand at single intervals, ascending. Those of the intervals that were asked for last are kept."""
+    """Sorted scores of trials at single intervals: a cache of the intervals used last."""
 
     def __init__(self, most_kept: int = MOST_KEPT) -> None:
         self._most_kept, self._size = most_kept, 0
@@ -23,27 +23,27 @@ class Standings:
         return len(self._kept)
 
     def at(self, interval: int, read: Callable[[], Iterable[float]]) -> "array[float]":
-        """`read` gives what stands at it in any order; it is called where the interval is not kept."""
+        """Sorted scores at the interval. `read` gives them in any order; called if they are not cached."""
         found = self._kept.get(interval)
         if found is None:
             found = self._kept[interval] = array("d", sorted(read()))
-            self._size += len(found) + _COST_OF_ONE
-            self._let_go()
+            self._size += len(found) + _OVERHEAD
+            self._evict()
         else:
             self._kept.move_to_end(interval)
         return found
 
     def add(self, interval: int, value: float) -> None:
-        """One more trial has come to an interval that is kept."""
+        """Add the score of one more trial at a cached interval."""
         insort(self._kept[interval], value)
         self._size += 1
-        self._let_go()
+        self._evict()
 
     def clear(self) -> None:
         self._kept.clear()
         self._size = 0
 
-    def _let_go(self) -> None:
+    def _evict(self) -> None:
         while self._size > self._most_kept and len(self._kept) > 1:
-            _, gone = self._kept.popitem(last=False)
-            self._size -= len(gone) + _COST_OF_ONE
+            _, evicted = self._kept.popitem(last=False)
+            self._size -= len(evicted) + _OVERHEAD

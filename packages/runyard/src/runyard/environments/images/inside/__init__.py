@@ -1,2 +1,2 @@
-"""Programs that run in build containers, on the image's Python: each stands by itself, on the standard library of
+"""Programs that run in build containers on the image's Python: single files that need only the standard library of
 Python 3.6."""

@@ -1,8 +1,8 @@
-"""Starts the programs it is told to, one after another.
+"""First process of a build container: runs programs, one after another, as requested over a socket.
 
-It is given the path of a socket. Each message there is a line of JSON with the program's "command", "variables" and
-"folder", and a descriptor that the program prints to; the answer is a line with how it ended. When the other side is
-gone, killed or not, this ends and the container with it.
+Argument: the path of the socket. A request is a line of JSON with "command", "variables" and "folder", together with
+a descriptor for the program's output; the response is a line with its exit code or error. When the other side closes
+the socket or is killed, this process exits and the container ends.
 """
 
 import array
@@ -17,21 +17,21 @@ LONGEST_MESSAGE = 1 << 20
 
 
 def main(path: str) -> None:
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    door.connect(path)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(path)
     while True:
-        message, descriptors = received(door)
+        message, descriptors = receive(connection)
         if not message:
             return
-        asked = json.loads(message.decode())
-        door.sendall(json.dumps(outcome(asked, descriptors[0])).encode() + b"\n")
+        request = json.loads(message.decode())
+        connection.sendall(json.dumps(run(request, descriptors[0])).encode() + b"\n")
 
 
-def received(door: socket.socket) -> "Tuple[bytes, array.array[int]]":  # noqa: UP006
-    """A whole message and the descriptors that came with it; an empty one at the end."""
+def receive(connection: socket.socket) -> "Tuple[bytes, array.array[int]]":  # noqa: UP006
+    """Receive a message and its descriptor; an empty message at the end of the connection."""
     message, descriptors = b"", array.array("i")
     while not message.endswith(b"\n"):
-        piece, extra, _, _ = door.recvmsg(LONGEST_MESSAGE, socket.CMSG_SPACE(descriptors.itemsize))
+        piece, extra, _, _ = connection.recvmsg(LONGEST_MESSAGE, socket.CMSG_SPACE(descriptors.itemsize))
         if not piece:
             return b"", descriptors
         message += piece
@@ -41,14 +41,14 @@ def received(door: socket.socket) -> "Tuple[bytes, array.array[int]]":  # noqa: 
     return message, descriptors
 
 
-def outcome(asked: Dict[str, Any], output: int) -> Dict[str, Any]:  # noqa: UP006
+def run(request: Dict[str, Any], output: int) -> Dict[str, Any]:  # noqa: UP006
     try:
-        for folder in (asked["folder"], asked["variables"]["HOME"], asked["variables"]["TMPDIR"]):
+        for folder in (request["folder"], request["variables"]["HOME"], request["variables"]["TMPDIR"]):
             os.makedirs(folder, exist_ok=True)
         ended = subprocess.call(
-            asked["command"],
-            env=asked["variables"],
-            cwd=asked["folder"],
+            request["command"],
+            env=request["variables"],
+            cwd=request["folder"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -1,4 +1,7 @@
-"""Makes an empty virtual environment of whatever is in a folder: FOLDER PYTHON MINOR VERSION. Says the platform."""
+"""Replaces the content of a folder by an empty virtual environment. Arguments: FOLDER PYTHON MINOR VERSION.
+
+Prints the platform.
+"""
 
 import os
 import platform

@@ -1,6 +1,6 @@
-"""Links shared libraries of the image into a folder, under other names: FOLDER OLD=LIBRARY ...
+"""Links shared libraries of the image into a folder under other names. Arguments: FOLDER OLD=LIBRARY ...
 
-Ends with 1 and the library's name where the image has it not.
+Exits with 1 and prints the name of a library that is missing.
 """
 
 import glob
@@ -14,15 +14,15 @@ SYSTEM = (
 
 
 def main(folder: str, *links: str) -> None:
-    places = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    for beside in filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep)):
-        places += [os.path.join(os.path.dirname(beside), name) for name in ("lib", "lib64")]
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    for program_folder in filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep)):
+        folders += [os.path.join(os.path.dirname(program_folder), name) for name in ("lib", "lib64")]
     for pattern in SYSTEM:
-        places += sorted(glob.glob(pattern))
+        folders += sorted(glob.glob(pattern))
     os.makedirs(folder)
     for link in links:
         old, _, library = link.partition("=")
-        found = [os.path.join(place, library) for place in filter(os.path.isabs, places)]
+        found = [os.path.join(parent, library) for parent in filter(os.path.isabs, folders)]
         found = [path for path in found if os.path.exists(path)]
         if not found:
             sys.exit(library)

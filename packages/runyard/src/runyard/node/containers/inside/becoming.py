@@ -1,10 +1,10 @@
-"""What a process of ours does before it becomes a user's program. On any Python from 3.6 on."""
+"""What a process does before it executes the user's program. Runs on any Python from 3.6 on."""
 
 import os
 
 
 def print_into(log: str) -> None:
-    """From now on its output goes to the end of that file, and nothing is there to be read."""
+    """Append the output to that file, and read from /dev/null."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
@@ -14,7 +14,7 @@ def print_into(log: str) -> None:
 
 
 def prefer_for_out_of_memory() -> None:
-    """When memory runs out the kernel should take the script, not those who look after it."""
+    """Raise the OOM score: out of memory, the kernel should kill the script, not its supervisor."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("500")
@@ -23,7 +23,7 @@ def prefer_for_out_of_memory() -> None:
 
 
 def with_variables(word: str, variables: "dict[str, str]") -> str:
-    """Each $NAME or ${NAME} that there is."""
+    """Replace $NAME and ${NAME} where the variable is set."""
     if "$" not in word:
         return word
     import re

@@ -2,14 +2,14 @@
 of the container is left.
 
 {"work", "home", "news", "shown": {path: device}, "processes": [{"name", "command", "expands", "variables", "in_front",
-"log", "files"}]}. It tells its node by lines on the fifo `news`:
+"log", "files"}]}. It reports to its node by lines on the fifo `news`:
 
     started                     every process that could be
     ended NAME WAIT_STATUS OUT_OF_MEMORY_KILLS
     failed NAME WHY             the process could not be started, or with NAME "-" none could
-    asked SIGNAL                somebody outside wants the container to stop; every process in it hears of that
+    asked SIGNAL                the container is asked to stop from outside; every process in it gets SIGTERM
 
-Lines "NAME WAIT_STATUS" of the file `news` + ".ended" stay for a node that did not hear.
+The file `news` + ".ended" has lines "NAME WAIT_STATUS", for a supervisor that did not read the fifo.
 
 Runs alone on any Python from 3.6 on.
 """
@@ -32,7 +32,7 @@ KILL_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.o
 
 
 class News:
-    """Lines for the node, which may be gone: then nobody needs them."""
+    """Writes lines for the node. Does nothing once the supervisor is gone."""
 
     def __init__(self, path: str) -> None:
         try:
@@ -71,7 +71,7 @@ def main(file: str) -> int:
 
 
 def keep(file: str, name: str, status: int) -> None:
-    """For a supervisor that comes after a killed one, which did not hear the news."""
+    """Write the status to disk, for a supervisor that comes after a killed one."""
     try:
         fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.write(fd, f"{name} {status}\n".encode())
@@ -82,7 +82,7 @@ def keep(file: str, name: str, status: int) -> None:
 
 
 def unseen(shown: "dict[str, int]") -> str:
-    """A path below which another file system lies than on the machine: the engine has mounts of its own."""
+    """A path where the container sees another file system than the machine; "" when there is none."""
     for path, device in shown.items():
         try:
             if os.stat(path).st_dev != device:
@@ -95,7 +95,7 @@ def unseen(shown: "dict[str, int]") -> str:
 def pass_signals_on(news: News) -> None:
     def hear(number: int, frame: "Any") -> None:
         news.tell("asked", number)
-        if os.getpid() == 1:  # of a namespace of its own: -1 is all that live in it
+        if os.getpid() == 1:  # in its own PID namespace: -1 means all processes in it
             os.kill(-1, signal.SIGTERM)
 
     for number in STOP_SIGNALS:
@@ -103,11 +103,11 @@ def pass_signals_on(news: News) -> None:
 
 
 def start_all(part: "dict[str, Any]", news: News) -> "dict[int, str]":
-    """The names of the processes by pid, once each has become what it is to be, or could not."""
+    """Start all processes. Returns their names by pid when each has executed its program, or failed to."""
     not_yet, held = os.pipe()
     running = {start(process, part, news): process["name"] for process in part["processes"]}
     os.close(held)
-    os.read(not_yet, 1)  # Nothing comes: it ends when the last child has let go of the other end.
+    os.read(not_yet, 1)  # Returns when the last child has closed the other end, by exec or exit.
     os.close(not_yet)
     return running
 
@@ -140,12 +140,12 @@ def become(process: "dict[str, Any]", part: "dict[str, Any]") -> None:
     os.chdir(part["work"])
     try:
         os.execvpe(command[0], command, variables)
-    except OSError as error:  # which names the last place that was looked at
+    except OSError as error:  # it names the last folder of PATH
         raise OSError(error.errno, error.strerror, command[0]) from None
 
 
 def variables_of(process: "dict[str, Any]", home: str) -> "dict[str, str]":
-    """The image's own, with the run's on top."""
+    """Variables of the image, with the run's on top."""
     variables = dict(os.environ)
     variables.update(process["variables"])
     for name, value in process["in_front"].items():
@@ -157,7 +157,7 @@ def variables_of(process: "dict[str, Any]", home: str) -> "dict[str, str]":
 
 
 def open_few_files(count: "int | None") -> None:
-    """What starts ranks first closes, one by one, all files that it might have open."""
+    """Lower the limit: a launcher of ranks closes every possible descriptor, one by one."""
     if count is not None:
         import resource
 
@@ -167,7 +167,7 @@ def open_few_files(count: "int | None") -> None:
 
 
 def out_of_memory_kills() -> int:
-    """In this container, as far as it sees its own limits."""
+    """Number of OOM kills in this container, 0 where it cannot see its cgroup."""
     for path in KILL_COUNTERS:
         try:
             with open(path) as file:

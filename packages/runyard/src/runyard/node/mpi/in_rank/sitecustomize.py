@@ -1,7 +1,7 @@
-"""Loaded by the Python of every rank. A rank that has raised ends at once, with exit code 1.
+"""Loaded by the Python of every rank: a rank that ends by an exception exits at once, with code 1.
 
-Else it would wait in MPI_Finalize, which mpi4py calls at the end of the interpreter, for ranks that wait for it.
-All that the script wants done at its end is done before. Runs alone on any Python from 3.6 on.
+Otherwise it would hang in MPI_Finalize, which mpi4py calls at exit, waiting for ranks that wait for it. The script's
+own exit handlers run before. Runs alone on any Python from 3.6 on.
 """
 
 import atexit
@@ -13,7 +13,7 @@ if False:  # the module is slow to load
 
 
 def load_the_environments_own() -> None:
-    """This file must not stand in the way of another of its name."""
+    """Import the environment's own sitecustomize, which this file hides."""
     here, own = os.path.dirname(os.path.abspath(__file__)), sys.modules.pop("sitecustomize")
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != here]
     try:
@@ -28,7 +28,7 @@ class EndAtOnce:
     def __init__(self) -> None:
         self._shows, self._has_raised = sys.excepthook, False
         sys.excepthook = self._show
-        atexit.register(self._end)  # the first that is registered is the last that is called
+        atexit.register(self._end)  # registered first, so called last
 
     def _show(self, kind: "type[BaseException]", value: BaseException, traceback: "TracebackType | None") -> None:
         self._has_raised = True
@@ -36,7 +36,7 @@ class EndAtOnce:
 
     def _end(self) -> None:
         if self._has_raised:
-            from contextlib import suppress  # here, since ranks that end well need not load it
+            from contextlib import suppress  # here: ranks that succeed need not load it
 
             for stream in (sys.stdout, sys.stderr):
                 with suppress(AttributeError, OSError, ValueError):  # closed, or replaced by something else

@@ -1,5 +1,3 @@
-"""What is checked of a sweep, and of runs near one, before they are stored."""
-
 import re
 from contextlib import suppress
 
@@ -13,15 +11,15 @@ from runyard.services.access import Access
 from runyard.tuning.spec import checked_sweep
 
 SWEEP_TYPE = "hyperdrive"
-"""The type of runs that are sweeps, as SDK v1 has it."""
+"""Type of runs that are sweeps, as in SDK v1."""
 SCORE_PROPERTY, BEST_PROPERTY, STATUS_PROPERTY = "score", "best_child_run_id", "best_metric_status"
 RESULT_PROPERTIES = (SCORE_PROPERTY, BEST_PROPERTY, STATUS_PROPERTY)
-"""What a sweep has found out, once it has ended."""
+"""Properties that hold the result of a sweep, set when it ends."""
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 
 
 def spec_of(run: RunRecord) -> SweepSpec:
-    """What a stored sweep asks for."""
+    """Parsed definition of a stored sweep."""
     return checked_sweep(run.definition.runyard.sweep)
 
 
@@ -30,13 +28,16 @@ def is_sweep(run: RunRecord) -> bool:
 
 
 class SweepChecks:
-    """Checks what is submitted. Raises InvalidArgument, NotFound and Conflict."""
+    """Checks submissions of sweeps, and of runs that could be confused with a sweep's children.
+
+    Raises InvalidArgument, NotFound and Conflict.
+    """
 
     def __init__(self, runs: RunStore, access: Access) -> None:
         self._runs, self._access = runs, access
 
     def check_type(self, type_: str, spec: SweepSpec | None) -> None:
-        """Refuse a run that is half a sweep."""
+        """Refuse a run with the type but not the definition of a sweep, or the reverse."""
         has_spec = spec is not None
         if (type_ == SWEEP_TYPE) != has_spec:
             raise InvalidArgument(
@@ -46,7 +47,7 @@ class SweepChecks:
             )
 
     def check_id(self, run_id: RunId) -> None:
-        """Refuse an id that a child of a sweep which goes on has, or will have."""
+        """Refuse an id that a child of an unfinished sweep has or will have."""
         sweep_id, _, number = run_id.rpartition("_")
         if not sweep_id or not _NUMBER.fullmatch(number):
             return
@@ -61,7 +62,7 @@ class SweepChecks:
             )
 
     def check_resumed(self, who: Principal, workspace: str, spec: SweepSpec) -> None:
-        """Refuse a sweep that would resume from what is not there, or not for the caller to read."""
+        """Refuse a sweep that resumes from runs that are missing or that the caller may not read."""
         for run_id in spec.resume_from:
             if not is_sweep(self._found(who, workspace, run_id, "resume_from")):
                 raise InvalidArgument(

@@ -8,70 +8,70 @@ from runyard.model.sweeps import Trial
 from runyard.runs.kinds.sweep.log import cause_text
 from runyard.runs.scheduling.failed_builds import build_failure, lasting_failure
 
-_MOST_UNBUILT = 3
+_MOST_FAILED_BUILDS = 3
 
 
 @dataclass
 class Children:
-    """Which children of a sweep are made, go on and have ended: what its rows say, kept at hand.
+    """Which children of a sweep are created, running and ended. A cache of what is stored.
 
-    Only the controller's thread uses it, but for `ended`, to which any thread may add.
+    Used by the controller's thread only, except `ended`, to which any thread may append.
     """
 
-    unmade: deque[Trial] = field(default_factory=deque)
-    """Stored, but without a run."""
+    pending: deque[Trial] = field(default_factory=deque)
+    """Stored trials without a run."""
     open: set[RunId] = field(default_factory=set)
     """Children that have not ended."""
     ended: deque[RunRecord] = field(default_factory=deque)
-    """Those whose end the sweep has yet to take in."""
+    """Ended children that the sweep has not handled yet."""
     is_exhausted: bool = False
-    """No trial will be sampled any more."""
+    """No more trials will be sampled."""
     barred: str = ""
-    """Why no further child can be made, today or later; empty where nothing is in the way."""
-    is_called_off: bool = False
-    """It was said that its children are canceled."""
-    _unbuilt: int = 0
-    """Of how many children in a row, up to the last that ended, the environment could not be made."""
+    """Why no further child can be created, now or later; empty if nothing prevents it."""
+    is_canceling: bool = False
+    """The log has the line that the children are canceled."""
+    _failed_builds: int = 0
+    """Children in a row, up to the last ended one, whose environment build failed."""
 
     def fill(self, there: Sequence[RunRecord], trials: Sequence[Trial]) -> None:
-        """Take in the rows: the runs that were made, and all trials."""
+        """Set the state from the stored runs and trials."""
         made = {child.id for child in there}
         self.open |= {child.id for child in there if not child.status.is_terminal}
-        self.unmade.extend(trial for trial in trials if trial.child_id not in made)
+        self.pending.extend(trial for trial in trials if trial.child_id not in made)
 
     def newly_ended(self) -> Iterator[RunRecord]:
-        """The children that have ended since they were last asked for."""
+        """Yield the children that have ended since the last call."""
         with suppress(IndexError):
             while True:
                 child = self.ended.popleft()
                 self.open.discard(child.id)
                 yield child
 
-    def made(self, trial: Trial) -> None:
-        """The first of the unmade has its run."""
-        self.unmade.popleft()
+    def note_created(self, trial: Trial) -> None:
+        """Note that the first of `pending` has its run."""
+        self.pending.popleft()
         self.open.add(trial.child_id)
 
-    def hopeless_build(self, ended: Iterable[RunRecord]) -> str:
-        """Why no child can have its environment, from those that have just ended; empty where they tell no such thing.
+    def build_obstacle(self, ended: Iterable[RunRecord]) -> str:
+        """Why the environment cannot be built for any child, given those that have just ended; empty if it can.
 
-        They all have one environment: what keeps it from being made for one of them, and will not pass, keeps it from
-        all. What may pass has had its time after a few in a row.
+        All children share one environment, so a permanent failure of one build holds for all. A transient cause counts
+        as permanent after _MOST_FAILED_BUILDS failures in a row.
         """
         why = ""
         for child in ended:
             error = build_failure(child)
             if error is not None:
-                self._unbuilt += 1
+                self._failed_builds += 1
             elif child.status is not RunStatus.CANCELED:
-                self._unbuilt = 0
-            is_hopeless = self._unbuilt >= _MOST_UNBUILT or lasting_failure(child) is not None
-            if error is not None and is_hopeless and not why:
+                self._failed_builds = 0
+            is_permanent = self._failed_builds >= _MOST_FAILED_BUILDS or lasting_failure(child) is not None
+            if error is not None and is_permanent and not why:
                 cause = cause_text(error.get("message"))
                 why = f"The cause, which holds for all children (as of {child.id}): {cause}"
         return why
 
     @property
     def has_more(self) -> bool:
-        """Whether more children are to come."""
-        return not self.barred and (bool(self.unmade) or not self.is_exhausted)
+        """Whether more children will be created."""
+        return not self.barred and (bool(self.pending) or not self.is_exhausted)

@@ -1,5 +1,3 @@
-"""How a sweep ends, from how its children have."""
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,25 +29,25 @@ class Best:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that a sweep's end depends on. Its children have all ended."""
+    """All that the end of a sweep depends on. All children have ended."""
 
     metric: str
     children: Sequence[RunRecord]
     stopped: frozenset[RunId] = frozenset()
-    """Those that a policy had stopped."""
+    """Children that a policy stopped."""
     best: Best | None = None
     logged: Mapping[str, int] = field(default_factory=dict)
-    """In how many children each metric was logged; asked only where there is no best."""
+    """Number of children that logged each metric; filled only if there is no best."""
     is_canceled: bool = False
-    """Somebody canceled the sweep itself."""
+    """The sweep itself was canceled."""
     left_out: int = 0
-    """How many trials were not made because the sweep's time was over, or because it was barred."""
+    """Trials that were not started because the time was over or the sweep was barred."""
     barred: str = ""
-    """Why no further child could be made, where that was so."""
+    """Why no further child could be created; empty otherwise."""
     cut_off: frozenset[RunId] = frozenset()
-    """The children that were canceled because the sweep's time was over."""
+    """Children that were canceled because the time of the sweep was over."""
     minutes: int = 0
-    """How long the sweep could take."""
+    """max_duration_minutes of the sweep."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +61,18 @@ class End:
 
     @property
     def lines(self) -> Sequence[str]:
-        """All that the sweep's log has to say of it."""
+        """Lines for the log of the sweep."""
         return [self.text, *([self.error["error"]["message"]] if self.error else ()), *self.warnings]
 
 
 class Finishing:
-    """Ends sweeps of which no child goes on any more."""
+    """Ends sweeps whose children have all ended."""
 
     def __init__(self, tools: KindTools) -> None:
         self._runs, self._trials, self._logs, self._clock = tools.runs, tools.trials, tools.logs, tools.clock
 
-    def end_of(self, run: RunRecord, live: LiveSweep, known: Children, *, is_time_over: bool) -> End:
-        """How it is to end. The same at each call, since nothing changes any more."""
+    def end_of(self, run: RunRecord, live: LiveSweep, progress: Children, *, is_time_over: bool) -> End:
+        """Work out how the sweep ends. The result is the same at each call."""
         spec, children = live.spec, children_of(self._runs, run)
         canceled = {child.id for child in children if child.status is RunStatus.CANCELED}
         is_canceled = run.status is RunStatus.CANCEL_REQUESTED
@@ -87,15 +85,15 @@ class Finishing:
                 best=best,
                 logged={} if best else self._trials.logged(run.id),
                 is_canceled=is_canceled,
-                left_out=live.left_out(known) if (is_time_over or known.barred) and not is_canceled else 0,
-                barred=known.barred,
+                left_out=live.left_out(progress) if (is_time_over or progress.barred) and not is_canceled else 0,
+                barred=progress.barred,
                 cut_off=frozenset(canceled & {child.id for child in children if TIME_OVER in child.warnings}),
                 minutes=spec.max_duration_minutes,
             )
         )
 
     def store(self, run: RunRecord, end: End) -> RunRecord:
-        """Raises Conflict where somebody has moved the sweep since `run`."""
+        """Store the end. Raises Conflict if the status of the sweep has changed since `run`."""
         self._logs.seal(run.id)
         for _ in range(_MOST_TRIES):
             changes: dict[str, Any] = {
@@ -111,7 +109,7 @@ class Finishing:
                 now = self._runs.get(run.id)
                 if now.status is not run.status:
                     raise
-                run = now  # only annotated
+                run = now  # only tags or properties have changed
         raise Conflict(f"Run {run.id} is being changed by others all the time.")
 
     def _best(self, run: RunRecord, spec: SweepSpec) -> Best | None:
@@ -153,10 +151,10 @@ def _warnings(found: Outcome, status: RunStatus, counts: Counter[RunStatus]) -> 
 
 def _sentence(found: Outcome, status: RunStatus, counts: Counter[RunStatus]) -> str:
     ends = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELED)
-    told = ", ".join(f"{counts[end]} {end}" for end in ends)
+    counted = ", ".join(f"{counts[end]} {end}" for end in ends)
     stopped = f" ({len(found.stopped)} of them stopped by the policy)" if found.stopped else ""
     best = f" Best {found.metric!r}: {found.best.score!r} of {found.best.run_id}." if found.best else ""
-    return f"The sweep is {status}. Of {len(found.children)} children: {told}{stopped}.{best}"
+    return f"The sweep is {status}. Of {len(found.children)} children: {counted}{stopped}.{best}"
 
 
 def _properties(found: Outcome) -> dict[str, str]:
@@ -223,15 +221,15 @@ class _Cause:
 
 
 def _commonest(failed: Sequence[RunRecord]) -> _Cause:
-    """Causes that differ in numbers alone are one: the values differ from trial to trial."""
+    """Most frequent cause. Causes that differ only in numbers count as one: values differ between trials."""
     alike: defaultdict[tuple[str, str], list[RunRecord]] = defaultdict(list)
     for child in failed:
         error = _error_of(child)
-        alike[str(error.get("code")), _NUMBER.sub("#", _said(error))].append(child)
+        alike[str(error.get("code")), _NUMBER.sub("#", _cause(error))].append(child)
     most = max(alike.values(), key=len)
     error, first = _error_of(most[0]), most[0]
     share = f"The commonest cause, of {len(most)}" if len(alike) > 1 else "The cause"
-    return _Cause(str(error.get("code") or "UserError"), f"{share} (as of {first.id}): {_said(error)}", first.id)
+    return _Cause(str(error.get("code") or "UserError"), f"{share} (as of {first.id}): {_cause(error)}", first.id)
 
 
 def _error_of(child: RunRecord) -> Mapping[str, Any]:
@@ -239,7 +237,7 @@ def _error_of(child: RunRecord) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _said(error: Mapping[str, Any]) -> str:
+def _cause(error: Mapping[str, Any]) -> str:
     return cause_text(error.get("message")) or "it is not known"
 
 
@@ -256,5 +254,5 @@ def _children(count: int) -> str:
 
 
 def _those(found: Outcome, status: RunStatus) -> list[RunRecord]:
-    """By number."""
+    """Children with that status, in order of their numbers."""
     return sorted((child for child in found.children if child.status is status), key=lambda child: child.sequence)

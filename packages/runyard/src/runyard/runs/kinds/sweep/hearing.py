@@ -14,14 +14,14 @@ _TRIES = 20
 
 
 class Logged(NamedTuple):
-    """What counts of a run's numbers, and the rank that logged them; None where none has."""
+    """Numbers of a run that count, and the rank that logged them; None if there are none."""
 
     rank: int | None
     points: Sequence["Point"]
 
 
 class Point(NamedTuple):
-    """One number, and when it was logged: never before the one before it."""
+    """A number and the time it was logged; times never decrease."""
 
     at: float
     value: float
@@ -30,20 +30,20 @@ class Point(NamedTuple):
 @dataclass
 class _Child:
     rank: int | None = None
-    """Whose numbers are its history."""
+    """Rank whose numbers count."""
     offsets: dict[str, int] = field(default_factory=dict)
     is_current: bool = True
-    """False where it has logged, perhaps, what we have not heard."""
+    """False if numbers may be stored that were not delivered to us."""
     has_ended: bool = False
 
 
 class Hearing:
-    """What the trials of one sweep log of its primary metric.
+    """Collects the numbers that the trials of one sweep log for its primary metric.
 
-    While a trial goes on the numbers of rank 0 count: those of another rank, which may come first, would decide on
-    other trials for good and then not count. Where rank 0 has logged none by its end, those of the lowest rank that
-    has do. All that is delivered counts once, however often and in which order it is heard of: where a stretch is
-    missing the child's numbers are read anew. Not safe to share between threads.
+    While a trial is running only the numbers of rank 0 count: other ranks may log first, and a decision made on their
+    numbers cannot be taken back. If rank 0 has logged none by the end of the trial, those of the lowest rank that has
+    count. Each number counts once, even if pieces are delivered twice or out of order: if a piece is missing, the
+    numbers of the child are read again. Not thread-safe.
     """
 
     def __init__(self, metric: str, histories: Histories, metrics: MetricStore) -> None:
@@ -51,24 +51,24 @@ class Hearing:
         self._children: dict[int, _Child] = {}
 
     def begin(self, number: int, rank: int | None) -> None:
-        """The trial's history is what this rank has logged, as far as it was read."""
+        """Begin with a history that was read from the store; `rank` logged it."""
         self._children[number] = _Child(rank, is_current=False)
 
     def end(self, number: int) -> None:
-        """Keep its history alone: where the trial logs again, look for what was not heard of."""
+        """Note the end of the trial. If it logs again, its numbers are read from the store."""
         self._children[number] = _Child(self.rank(number), is_current=False, has_ended=True)
 
     def rest(self, number: int, child_id: RunId) -> Sequence[float]:
-        """Of a trial that has ended, what counts though it did not before; the caller adds it to the histories."""
+        """Numbers of an ended trial that count only now; the caller adds them to the histories."""
         self.end(number)
         return self._read_anew(number, child_id) if self.rank(number) is None else ()
 
     def rank(self, number: int) -> int | None:
-        """Whose numbers are the trial's history."""
+        """Rank whose numbers count for the trial."""
         return self._children[number].rank if number in self._children else None
 
     def fresh(self, number: int, child_id: RunId, delivered: Delivered) -> Sequence[float]:
-        """The numbers that are new by this; the caller adds them to the histories."""
+        """New numbers in the delivered piece; the caller adds them to the histories."""
         child = self._children.setdefault(number, _Child())
         if delivered.rank > 0 and not child.has_ended:
             return ()
@@ -87,7 +87,7 @@ class Hearing:
         return numbers
 
     def _read_anew(self, number: int, child_id: RunId) -> Sequence[float]:
-        """Intervals that were heard before take the numbers stored for them; those beyond are new."""
+        """Read all numbers from the store. Known intervals are replaced; the rest are returned as new."""
         known = self._children[number]
         for _ in range(_TRIES):
             offsets = self._metrics.offsets(child_id)
@@ -97,17 +97,17 @@ class Hearing:
             if is_current:
                 break
         history = self.histories.get(number)
-        heard = len(history) if history else 0
+        count = len(history) if history else 0
         if rank != known.rank:
             self.histories.drop(number)
-            for point in points[:heard]:
+            for point in points[:count]:
                 self.histories.append(number, point.value)
         self._children[number] = _Child(rank, dict(offsets), is_current, known.has_ended)
-        return [point.value for point in points[heard:]]
+        return [point.value for point in points[count:]]
 
 
 def lowest_logged(metrics: MetricStore, run_id: RunId, metric: str, journals: Sequence[str]) -> Logged:
-    """The numbers of the lowest rank that has logged any, among these journals of the run."""
+    """Numbers of the lowest rank that has logged any, among these journals of the run."""
     for rank in sorted({journal_rank(journal) for journal in journals}):
         if points := points_of(metrics.series(run_id, metric, rank)):
             return Logged(rank, points)
@@ -115,7 +115,7 @@ def lowest_logged(metrics: MetricStore, run_id: RunId, metric: str, journals: Se
 
 
 def points_of(several: Sequence[MetricSeries]) -> Sequence[Point]:
-    """The numbers among the series of one name."""
+    """Numbers among the series of one metric name."""
     for series in several:
         if series.kind.family is MetricKind.SCALAR:
             times = accumulate(series.at, max)
@@ -130,7 +130,7 @@ def numbers_in(metric: str, batches: Sequence[MetricBatch]) -> Sequence[float]:
 
 
 def no_number_in(metric: str, batches: Sequence[MetricBatch]) -> Any:
-    """The first value of that name that is none, as something to show; None where all are numbers."""
+    """First value of the metric that is not a number, as text; None if all are numbers."""
     for batch in batches:
         if batch.name == metric and batch.kind.family is not MetricKind.SCALAR:
             return batch.kind.value

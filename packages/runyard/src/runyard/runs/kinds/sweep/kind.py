@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SweepKind(ParentKind):
-    """A run that tries many values of its script's arguments, each in a child run of its own."""
+    """A hyperparameter sweep: tries many values of the script's arguments, each in a child run."""
 
     name = "sweep"
     type = SWEEP_TYPE
@@ -29,16 +29,16 @@ class SweepKind(ParentKind):
         super().__init__(tools)
         self._checks = SweepChecks(tools.runs, tools.access)
         self.live = LiveSweeps(tools)
-        self._steps = SweepSteps(tools, self.live)
+        self._controller = SweepSteps(tools, self.live)
 
-    def check(self, who: Principal, workspace: str, asked: "Submission") -> None:
-        super().check(who, workspace, asked)
-        if asked.sweep is not None:
-            self._checks.check_resumed(who, workspace, asked.sweep)
+    def check(self, who: Principal, workspace: str, submission: "Submission") -> None:
+        super().check(who, workspace, submission)
+        if submission.sweep is not None:
+            self._checks.check_resumed(who, workspace, submission.sweep)
 
-    def check_any(self, asked: "Submission") -> None:
-        self._checks.check_id(RunId(asked.run_id))
-        self._checks.check_type(asked.type, asked.sweep)
+    def check_any(self, submission: "Submission") -> None:
+        self._checks.check_id(RunId(submission.run_id))
+        self._checks.check_type(submission.type, submission.sweep)
 
     def check_properties(self, properties: Mapping[str, Any]) -> None:
         given = [name for name in RESULT_PROPERTIES if name in properties]
@@ -49,17 +49,17 @@ class SweepKind(ParentKind):
             )
 
     def advance(self, run: RunRecord) -> RunRecord | None:
-        self._steps.advance(run.id)
+        self._controller.advance(run.id)
         return None
 
-    def look(self, own: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> bool:
-        return self._steps.look(own, {run.id for run in unfinished})
+    def reconcile(self, own: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> bool:
+        return self._controller.reconcile(own, {run.id for run in unfinished})
 
     def child_logged(self, child: RunRecord, delivered: Delivered) -> None:
         self.live.logged(child, delivered)
 
     def child_ended(self, child: RunRecord) -> None:
-        self._steps.child_ended(child)
+        self._controller.child_ended(child)
 
     def lets_children_start(self, parent: RunRecord) -> bool:
-        return self._steps.lets_children_start(parent)
+        return self._controller.lets_children_start(parent)

@@ -11,15 +11,15 @@ from runyard.runs.kinds.sweep.loading import SweepStores
 from runyard.runs.kinds.sweep.log import SweepLogs
 from runyard.runs.kinds.sweep.stopping import Stops
 
-_MOST_OTHERS = 10_000
+_MOST_NO_SWEEPS = 10_000
 log = logging.getLogger(__name__)
 
 
 class LiveSweeps:
-    """The sweeps that go on: one `LiveSweep` for each, the same for all threads, from its first use to its end.
+    """Unfinished sweeps: one `LiveSweep` for each, shared by all threads from its first use to its end.
 
     A lookup takes no lock. `_loading` is held while a sweep is read from the store, so that there are never two
-    objects of one; it is taken before the lock of a sweep.
+    objects for one sweep. It is taken before the lock of a sweep.
     """
 
     def __init__(self, tools: KindTools) -> None:
@@ -31,8 +31,8 @@ class LiveSweeps:
         self._no_sweeps: set[RunId] = set()
 
     def of(self, sweep: RunRecord) -> LiveSweep:
-        """The first time it needs the whole record, and does what a killed service has decided and not done. One that
-        has ended is read, and not kept. Raises InvalidArgument for a run that is no sweep."""
+        """LiveSweep of a run. The first call loads it from the whole record and catches up with what a killed service
+        left undone. A finished sweep is loaded but not kept. Raises InvalidArgument for a run that is not a sweep."""
         found = self.find(sweep.id)
         if found is not None:
             return found
@@ -45,29 +45,29 @@ class LiveSweeps:
                 return live
             self._kept[sweep.id] = live
         try:
-            live.mend(sweep)
+            live.catch_up(sweep)
         except Exception:
             self.forget(sweep.id)
             raise
         return live
 
     def find(self, sweep_id: RunId) -> LiveSweep | None:
-        """A sweep that was read before."""
+        """A sweep that is loaded already; None otherwise."""
         return self._kept.get(sweep_id)
 
     def forget(self, sweep_id: RunId) -> None:
-        """It has ended, or is gone, or is to be read anew; quiet when it is not known."""
+        """Drop a sweep that has ended, is gone or must be loaded again; does nothing if it is unknown."""
         self._kept.pop(sweep_id, None)
 
     def logged(self, run: RunRecord, delivered: Delivered) -> None:
-        """What any run has logged; nearly free for those that are no trial. Never raises: it is stored already."""
+        """Handle what a run has logged; cheap for runs that are not trials. Never raises: it is stored already."""
         if run.parent_id is None or run.is_interactive or trial_number(run) < 0:
             return
         try:
             sweep = self._sweep_of(run.parent_id)
             if sweep is not None:
                 sweep.logged(run, delivered)
-        except Exception:  # the request has done its work; what is loaded anew is whole again
+        except Exception:  # the metrics are stored; loading the sweep again makes it consistent
             self.forget(run.parent_id)
             log.exception("What a child logged did not reach its sweep, which is loaded anew.", extra={"run": run.id})
 
@@ -81,7 +81,7 @@ class LiveSweeps:
             return None
         if is_sweep(parent):
             return None if parent.status.is_terminal else self.of(parent)
-        if len(self._no_sweeps) >= _MOST_OTHERS:
+        if len(self._no_sweeps) >= _MOST_NO_SWEEPS:
             self._no_sweeps.clear()
         self._no_sweeps.add(parent_id)
         return None

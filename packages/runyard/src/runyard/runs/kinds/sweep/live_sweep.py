@@ -20,64 +20,64 @@ from runyard.tuning.spec import ignored_policy
 from runyard.tuning.stopping.policies import doubt_of, policy_of
 
 _SAMPLING = -2
-"""The turn of sampling; that of a trial is its number."""
-_TAKEN_AT_ONCE = 1_000
+"""Turn of sampling; the turn of a trial is its number."""
+_NUMBERS_AT_ONCE = 1_000
 _PAUSE_SECONDS = 0.001
 
 
 class LiveSweep:
-    """All that is known of a sweep that goes on, and the one object that changes it.
+    """An unfinished sweep in memory, and the only object that changes it.
 
-    It samples trials, takes in what their runs log, stops those that its policy gives up, and knows which children
-    are made, go on and have ended. All of it is stored first, so a killed service loses none of it.
+    It samples trials, collects the numbers that their runs log, stops trials by the policy, and knows which children
+    are created, running and ended. Everything is stored first, so a killed service loses nothing.
 
     Locking. A sweep has one lock, `_lock`:
-    - What trials have logged (`_standing`, `_due`, what was said) is read and changed by any thread that holds it.
-    - Work that holds the lock several times takes a turn first (`_turn`), so that deliveries of one trial, its end,
-      and samplings each follow one another while others get the lock in between. Nobody waits for a turn while
-      holding the lock or another turn.
-    - A decision to stop is stored under the lock. Sampling, and canceling runs, happen without it: they may take long.
-    - `children` belongs to the controller's thread and needs no lock; other threads only add to its `ended`.
+    - Any thread that holds it may read and change what trials have logged (`_state`, `_due`, warnings given).
+    - Work that takes the lock several times takes a turn first (`_turn`): deliveries of one trial, its end, and
+      samplings then run one after another, while other threads get the lock in between. No thread waits for a turn
+      while it holds the lock or another turn.
+    - A decision to stop is stored under the lock. Sampling, and canceling runs, may take long: they happen without it.
+    - `progress` belongs to the controller's thread and needs no lock; other threads only append to its `ended`.
     """
 
     def __init__(self, sweep: RunRecord, stores: SweepStores) -> None:
-        """Reads what is stored of it. Raises InvalidArgument where the run's definition asks for no sweep."""
+        """Load the sweep from the stores. Raises InvalidArgument if the run's definition has no sweep."""
         self.run_id: RunId = sweep.id
         self.spec = spec_of(sweep)
-        self.children: Children | None = None
+        self.progress: Children | None = None
         self._stores = stores
         self._policy = policy_of(self.spec)
         self._sampler = sampler_of(self.spec, seed_of(self.spec, sweep.id))
         self._lock = threading.Condition(threading.Lock())
         self._turns: set[int] = set()
         self._is_judging = sweep.status is not RunStatus.CANCEL_REQUESTED
-        self._said_no_number: set[int] = set()
-        self._has_said_doubt = False
+        self._warned_non_number: set[int] = set()
+        self._has_warned_doubt = False
         loaded = load(sweep.id, self.spec, stores, self._policy)
-        self._standing, self._due = loaded.standing, loaded.due
+        self._state, self._due = loaded.state, loaded.due
 
     @property
     def trials(self) -> Sequence[Trial]:
         """By number."""
         with self._lock:
-            return list(self._standing.trials.values())
+            return list(self._state.trials.values())
 
     @property
     def best(self) -> BestSoFar | None:
-        """Of its own trials."""
+        """Best of its own trials so far."""
         with self._lock:
-            return self._standing.best
+            return self._state.best
 
     def known(self) -> Sequence[Known]:
-        """What the sampler may learn from: the trials of sweeps it resumed from, then its own."""
+        """Trials that the sampler learns from: those of sweeps it resumes from, then its own."""
         with self._lock:
-            return self._standing.known
+            return self._state.known
 
     def sample(self, count: int) -> Sequence[Trial]:
-        """The next trials, stored together; fewer where less is left to try.
+        """Sample and store the next trials; fewer than `count` if no more are left.
 
-        The first time these are, before all others, those of `resume_child_runs`: all of them, also where that is
-        more than `count`, since whoever they come from may be gone later. Raises NotFound where one is gone already.
+        The first call takes all of `resume_child_runs` first, even if these are more than `count`, since the runs may
+        be deleted later. Raises NotFound if one is deleted already.
         """
         with self._turn(_SAMPLING):
             sampled = self._resumed()
@@ -86,83 +86,83 @@ class LiveSweep:
             self._stores.trials.add(sampled)
             with self._lock:
                 for trial in sampled:
-                    self._standing.take(trial)
+                    self._state.take(trial)
             self._stores.logs.write(self.run_id, Source.GENERATOR, *map(sampled_line, sampled))
         return sampled
 
-    def next_trials(self, children: Children, count: int) -> Sequence[Trial]:
-        """Those that are to be tried next, stored; fewer than asked for, or none, where no more are left."""
-        missing = count - len(children.unmade)
-        if missing > 0 and not children.is_exhausted:
+    def next_trials(self, progress: Children, count: int) -> Sequence[Trial]:
+        """Trials to start next, stored; fewer than `count` if no more are left."""
+        missing = count - len(progress.pending)
+        if missing > 0 and not progress.is_exhausted:
             sampled = self.sample(missing)
-            children.unmade.extend(sampled)
-            children.is_exhausted = len(sampled) < missing
-        return list(children.unmade)[:count]
+            progress.pending.extend(sampled)
+            progress.is_exhausted = len(sampled) < missing
+        return list(progress.pending)[:count]
 
-    def bar(self, children: Children, why: str) -> None:
-        """Have no further child made."""
-        children.barred = why
-        self.say(Source.CONTROLLER, f"No further children are made. {why}")
+    def bar(self, progress: Children, why: str) -> None:
+        """Create no further children, for the given reason."""
+        progress.barred = why
+        self.log_lines(Source.CONTROLLER, f"No further children are made. {why}")
 
-    def left_out(self, children: Children) -> int:
-        """How many trials would have no run if it ended now."""
+    def left_out(self, progress: Children) -> int:
+        """Number of trials that would have no run if the sweep ended now."""
         with self._lock:
-            return max(0, most_trials(self.spec) - len(self._standing.trials) + len(children.unmade))
+            return max(0, most_trials(self.spec) - len(self._state.trials) + len(progress.pending))
 
     def note_scheduled(self, *trials: Trial) -> None:
         self._stores.logs.write(self.run_id, Source.SCHEDULER, *map(scheduled_line, trials))
 
     def note_ended(self, child: RunRecord) -> None:
-        """A child has ended: the sampler may learn of it. Quiet when that was noted, and of runs that are no trial."""
-        number, standing = trial_number(child), self._standing
+        """Note the end of a child, so that the sampler learns from it. Safe to repeat; ignores other runs."""
+        number, state = trial_number(child), self._state
         with self._turn(number), self._lock:
-            if number not in standing.trials or standing.has_ended(number):
+            if number not in state.trials or state.has_ended(number):
                 return
-            trial = standing.trials[number]
-            standing.hear_rest(number)
-            standing.end(number)
+            trial = state.trials[number]
+            state.add_rest(number)
+            state.end(number)
             self._renew_best(number)
-            line = note_end(child, trial, self.spec, standing, self._stores)
-        self.say(Source.CONTROLLER, line)
+            line = note_end(child, trial, self.spec, state, self._stores)
+        self.log_lines(Source.CONTROLLER, line)
 
     def stop_judging(self) -> None:
-        """The sweep itself is coming to its end: no policy decides anything any more."""
+        """Stop applying the policy, since the sweep itself is ending."""
         with self._lock:
             self._is_judging = False
 
-    def say(self, source: Source, *texts: str) -> None:
-        """Lines of hyperdrive.txt."""
+    def log_lines(self, source: Source, *texts: str) -> None:
+        """Append lines to hyperdrive.txt."""
         self._stores.logs.write(self.run_id, source, *texts)
 
     def logged(self, child: RunRecord, delivered: Delivered) -> None:
-        """What a child has logged: judge it at once, and have it stopped where the policy says so."""
+        """Add the numbers that a child has logged; stop it if the policy says so."""
         number = trial_number(child)
         with self._turn(number):
-            stopped = self._take_in(number, child, delivered)
-        self._say_no_number(number, child, delivered)
+            stopped = self._add_numbers(number, child, delivered)
+        self._warn_non_number(number, child, delivered)
         if stopped is not None:
             self._stores.stops.carry_out(stopped)
-            self._say_doubt(stopped)
+            self._warn_doubt(stopped)
 
-    def mend(self, sweep: RunRecord) -> None:
-        """Do what a killed service has decided and not done, or stored and not said."""
+    def catch_up(self, sweep: RunRecord) -> None:
+        """Do what a killed service had decided but not done: stop trials, write missing log lines."""
         ignored = ignored_policy(self.spec)
         if ignored is not None:
             self._warn(ignored, sweep)
-        say_the_rest(self.run_id, self.spec, self._standing, self._stores)
+        say_the_rest(self.run_id, self.spec, self._state, self._stores)
         with self._lock:
             for number, stop in self._due.items() if self._is_judging else ():
                 self._stop(number, stop)
             self._due = {}
-            undone = [one for number, one in self._standing.trials.items() if not self._standing.has_ended(number)]
+            undone = [one for number, one in self._state.trials.items() if not self._state.has_ended(number)]
         for trial in undone:
             self._stores.stops.carry_out(trial)
         for trial in self.trials:
-            self._say_doubt(trial)
+            self._warn_doubt(trial)
 
     @contextmanager
     def _turn(self, key: int) -> Iterator[None]:
-        """Wait until no other thread has the turn of that trial, or of sampling, and take it."""
+        """Take the turn of that trial, or of sampling; wait while another thread has it."""
         with self._lock:
             while key in self._turns:
                 self._lock.wait()
@@ -175,9 +175,9 @@ class LiveSweep:
                 self._lock.notify_all()
 
     def _resumed(self) -> list[Trial]:
-        """Those that it has yet to take from other sweeps."""
+        """Trials of `resume_child_runs` that were not taken yet."""
         with self._lock:
-            first = self._standing.next_number
+            first = self._state.next_number
         earlier = self.spec.resume_child_runs[first:]
         values = resumed_values(self._stores.trials, earlier)
         pairs = enumerate(zip(earlier, values, strict=True), first)
@@ -185,81 +185,81 @@ class LiveSweep:
 
     def _next_trial(self, sampled: Sequence[Trial]) -> Trial | None:
         with self._lock:
-            number = self._standing.next_number + len(sampled)
-            known = self._standing.known
+            number = self._state.next_number + len(sampled)
+            known = self._state.known
         if number >= most_trials(self.spec):
             return None
         pending = [Known(trial.values, is_pending=True) for trial in sampled]
         values = self._sampler.sample(number, [*known, *pending])
         return None if values is None else Trial(self.run_id, number, values)
 
-    def _take_in(self, number: int, child: RunRecord, delivered: Delivered) -> Trial | None:
-        """The trial with its stop, where one of the numbers is its last. Of many, others are judged in between."""
+    def _add_numbers(self, number: int, child: RunRecord, delivered: Delivered) -> Trial | None:
+        """Add new numbers; return the trial with its stop if the policy stops it. Releases the lock in between."""
         stopped: Trial | None = None
         with self._lock:
-            if number not in self._standing.trials:
+            if number not in self._state.trials:
                 return None
-            fresh = self._standing.hearing.fresh(number, child.id, delivered)
-        for start in range(0, len(fresh), _TAKEN_AT_ONCE):
+            fresh = self._state.listener.fresh(number, child.id, delivered)
+        for start in range(0, len(fresh), _NUMBERS_AT_ONCE):
             if start:
-                time.sleep(_PAUSE_SECONDS)  # who takes a lock again at once keeps it from all who wait for it
+                time.sleep(_PAUSE_SECONDS)  # or the waiting threads would never get the lock
             with self._lock:
-                stopped = self._judged(number, child, fresh[start : start + _TAKEN_AT_ONCE]) or stopped
+                stopped = self._judged(number, child, fresh[start : start + _NUMBERS_AT_ONCE]) or stopped
         with self._lock:
             self._renew_best(number)
         return stopped
 
     def _judged(self, number: int, child: RunRecord, fresh: Sequence[float]) -> Trial | None:
-        """Take the numbers in, one after another."""
-        standing, stop = self._standing, None
-        is_judged = self._is_judging and standing.trials[number].stop is None and may_be_stopped(child.status)
+        """Add the numbers one by one, and let the policy judge each."""
+        state, stop = self._state, None
+        is_judged = self._is_judging and state.trials[number].stop is None and may_be_stopped(child.status)
         for value in fresh:
-            standing.histories.append(number, value)
+            state.histories.append(number, value)
             if is_judged and stop is None:
-                stop = self._policy.judge(number, standing.histories)
+                stop = self._policy.judge(number, state.histories)
         return None if stop is None else self._stop(number, stop)
 
     def _renew_best(self, number: int) -> None:
-        if self._standing.renew_best(number) and self._standing.best is not None:
-            self.say(Source.CONTROLLER, best_line(self._standing.best, self.spec.metric))
+        if self._state.renew_best(number) and self._state.best is not None:
+            self.log_lines(Source.CONTROLLER, best_line(self._state.best, self.spec.metric))
 
     def _stop(self, number: int, stop: Stop) -> Trial | None:
-        """Keep the decision; None where it comes too late, or was made before."""
-        trial = replace(self._standing.trials[number], stop=stop)
+        """Store the decision to stop; None if the trial is ending already, or the decision is stored already."""
+        trial = replace(self._state.trials[number], stop=stop)
         if not self._stores.stops.goes_on(trial.child_id):
             return None
-        self._standing.trials[number] = trial
+        self._state.trials[number] = trial
         return trial if self._stores.trials.stop(self.run_id, number, stop) else None
 
-    def _say_doubt(self, trial: Trial) -> None:
+    def _warn_doubt(self, trial: Trial) -> None:
         doubt = None if trial.stop is None else doubt_of(self.spec, trial.stop)
         if doubt is None:
             return
         with self._lock:
-            is_first, self._has_said_doubt = not self._has_said_doubt, True
+            is_first, self._has_warned_doubt = not self._has_warned_doubt, True
         if is_first:
             self._warn(doubt, self._stores.runs.get(self.run_id))
 
     def _warn(self, text: str, sweep: RunRecord) -> None:
         if text not in sweep.warnings:
-            self.say(Source.CONTROLLER, text)
+            self.log_lines(Source.CONTROLLER, text)
             self._stores.runs.update(self.run_id, warnings=(text,))
 
-    def _say_no_number(self, number: int, child: RunRecord, delivered: Delivered) -> None:
+    def _warn_non_number(self, number: int, child: RunRecord, delivered: Delivered) -> None:
         shown = no_number_in(self.spec.metric, delivered.batches)
         if shown is None:
             return
         with self._lock:
-            is_first = number not in self._said_no_number
-            self._said_no_number.add(number)
+            is_first = number not in self._warned_non_number
+            self._warned_non_number.add(number)
         if is_first and not any(one.startswith(no_number_text(self.spec.metric)) for one in child.warnings):
             text = no_number_text(self.spec.metric, shown)
-            self.say(Source.CONTROLLER, f"{child.id} logs no number: {text}")
+            self.log_lines(Source.CONTROLLER, f"{child.id} logs no number: {text}")
             self._stores.runs.update(child.id, warnings=(text,))
 
 
 def trial_number(child: RunRecord) -> int:
-    """Which trial of its parent it is; -1 for a run that is none, whatever it is called."""
+    """Number of the trial that the run is; -1 for a run that is not a trial."""
     digits = child.id.removeprefix(f"{child.parent_id}_")
     is_number = digits.isascii() and digits.isdecimal() and digits != child.id
     return int(digits) if is_number and str(int(digits)) == digits else -1

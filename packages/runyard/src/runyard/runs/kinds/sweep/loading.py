@@ -1,4 +1,4 @@
-"""A sweep as its rows tell of it: where it stood, and what a killed service has left undone."""
+"""Loads the state of a sweep from the stores, and adds log lines that a killed service had not written."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from runyard.tuning.stopping.policies import Policy
 
 @dataclass(frozen=True)
 class SweepStores:
-    """What live sweeps read and write."""
+    """Stores that live sweeps use."""
 
     runs: RunStore
     metrics: MetricStore
@@ -32,57 +32,57 @@ class SweepStores:
 
 @dataclass(frozen=True)
 class Loaded:
-    standing: Standing
+    state: Standing
     due: Mapping[int, Stop]
-    """What the policy says of trials that go on, each at the last interval it was due."""
+    """Stops that the policy decides for running trials, each at the last interval it was due."""
 
 
 def load(sweep_id: RunId, spec: SweepSpec, stores: SweepStores, policy: Policy) -> Loaded:
-    """Reads alone. Trials that have ended keep the scores they have."""
+    """Load the state of a sweep. Writes nothing. Ended trials keep their scores."""
     earlier = earlier_trials(stores.trials, spec)
-    standing = Standing(spec, stores.metrics, known_of(earlier))
+    state = Standing(spec, stores.metrics, known_of(earlier))
     ranked = {one.number: one for one in stores.trials.ranked([sweep_id], spec.metric, spec.goal)}
     for trial in stores.trials.list(sweep_id):
-        standing.take(trial)
+        state.take(trial)
     logged = _logged(stores.metrics, spec.metric, earlier, list(ranked.values()))
     judged = [number for number, one in ranked.items() if one.stop is None and may_be_stopped(one.status)]
-    due = standing.replay({key: one.points for key, one in logged.items()}, policy, judged)
+    due = state.replay({key: one.points for key, one in logged.items()}, policy, judged)
     for number in ranked:
-        standing.hearing.begin(number, logged[number].rank if number in logged else None)
+        state.listener.begin(number, logged[number].rank if number in logged else None)
     for number, one in ranked.items():
         if one.status.is_terminal:
-            standing.end(number)
-    return Loaded(standing, due)
+            state.end(number)
+    return Loaded(state, due)
 
 
-def say_the_rest(sweep_id: RunId, spec: SweepSpec, standing: Standing, stores: SweepStores) -> None:
-    """The lines that a service was killed before."""
-    if not standing.trials:
+def say_the_rest(sweep_id: RunId, spec: SweepSpec, state: Standing, stores: SweepStores) -> None:
+    """Write the log lines that a killed service had not written."""
+    if not state.trials:
         return
-    told = stores.logs.told(sweep_id)
-    trials = standing.trials.values()
-    unsampled = [one for one in trials if Told(Source.GENERATOR, one.child_id, "sampled") not in told]
-    ended = [one for one in trials if standing.has_ended(one.number)]
-    unended = [one for one in ended if Told(Source.CONTROLLER, one.child_id, "ended") not in told]
+    logged_lines = stores.logs.logged_lines(sweep_id)
+    trials = state.trials.values()
+    unsampled = [one for one in trials if Told(Source.GENERATOR, one.child_id, "sampled") not in logged_lines]
+    ended = [one for one in trials if state.has_ended(one.number)]
+    unended = [one for one in ended if Told(Source.CONTROLLER, one.child_id, "ended") not in logged_lines]
     stores.logs.write(sweep_id, Source.GENERATOR, *map(sampled_line, unsampled))
-    stores.logs.write(sweep_id, Source.CONTROLLER, *(_ended(one, spec, standing, stores) for one in unended))
+    stores.logs.write(sweep_id, Source.CONTROLLER, *(_ended_line(one, spec, state, stores) for one in unended))
 
 
-def note_end(child: RunRecord, trial: Trial, spec: SweepSpec, standing: Standing, stores: SweepStores) -> str:
-    """The line of its end, after what is to be said on the child itself. Safe to repeat."""
+def note_end(child: RunRecord, trial: Trial, spec: SweepSpec, state: Standing, stores: SweepStores) -> str:
+    """Add warnings to an ended child; return the log line of its end. Safe to repeat."""
     stores.stops.note_end(trial, child)
-    rank, has_policy = standing.rank(trial.number), spec.policy != "Default" and not ignored_policy(spec)
+    rank, has_policy = state.rank(trial.number), spec.policy != "Default" and not ignored_policy(spec)
     if rank and has_policy and (unjudged := unjudged_text(spec.metric, rank)) not in child.warnings:
         stores.runs.update(child.id, warnings=(unjudged,))
-    return ended_line(child, trial, standing)
+    return ended_line(child, trial, state)
 
 
-def _ended(trial: Trial, spec: SweepSpec, standing: Standing, stores: SweepStores) -> str:
+def _ended_line(trial: Trial, spec: SweepSpec, state: Standing, stores: SweepStores) -> str:
     try:
         child = stores.runs.get(trial.child_id)
     except NotFound:
         return f"{trial.child_id} ended: it was deleted."
-    return note_end(child, trial, spec, standing, stores)
+    return note_end(child, trial, spec, state, stores)
 
 
 def _logged(
@@ -96,12 +96,12 @@ def _logged(
 
 
 def earlier_trials(trials: TrialStore, spec: SweepSpec) -> Sequence[RankedTrial]:
-    """Those of the sweeps it resumes from that have a score, in the order of `resume_from` and of their numbers."""
+    """Trials with a score of the sweeps to resume from, in the order of `resume_from` and of their numbers."""
     if not spec.resume_from:
         return ()
     scored = [one for one in trials.ranked(spec.resume_from, spec.metric, spec.goal) if one.best is not None]
-    places = {sweep_id: place for place, sweep_id in enumerate(spec.resume_from)}
-    return sorted(scored, key=lambda one: (places[sweep_of(one.run_id)], one.number))
+    order = {sweep_id: index for index, sweep_id in enumerate(spec.resume_from)}
+    return sorted(scored, key=lambda one: (order[sweep_of(one.run_id)], one.number))
 
 
 def known_of(earlier: Sequence[RankedTrial]) -> Sequence[Known]:
@@ -109,7 +109,7 @@ def known_of(earlier: Sequence[RankedTrial]) -> Sequence[Known]:
 
 
 def resumed_values(trials: TrialStore, child_ids: Sequence[RunId]) -> Sequence[Values]:
-    """What each of these children of other sweeps was given. Raises NotFound where the trial of one is gone."""
+    """Values of these children of other sweeps. Raises NotFound if a trial is gone."""
     sweeps = {sweep_of(child_id) for child_id in child_ids}
     values = {trial.child_id: trial.values for sweep_id in sweeps for trial in trials.list(sweep_id)}
     for child_id in child_ids:
@@ -122,7 +122,7 @@ def resumed_values(trials: TrialStore, child_ids: Sequence[RunId]) -> Sequence[V
 
 
 def logged_numbers(metrics: MetricStore, metric: str, ranked: Sequence[RankedTrial]) -> Mapping[RunId, Logged]:
-    """What counts of what these have logged; nothing of those of which nothing counts. See `Hearing`."""
+    """Numbers that count for these trials, without those that have none. See `MetricListener`."""
     of_first = metrics.series_of([one.run_id for one in ranked], metric, rank=0)
     found = {run_id: Logged(0, points) for run_id, several in of_first.items() if (points := points_of(several))}
     for one in ranked:

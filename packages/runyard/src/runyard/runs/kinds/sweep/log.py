@@ -1,5 +1,5 @@
-"""The log of a sweep, and what it says of children: a line about one begins with its id and a verb, by which a service
-that carries the sweep on finds what was said."""
+"""The log of a sweep. A line about a child begins with its id and a verb, by which a restarted service finds out what
+was logged."""
 
 import json
 import re
@@ -14,14 +14,14 @@ from runyard.ports.clock import Clock
 from runyard.runs.kinds.sweep.standing import BestSoFar, Standing
 
 SWEEP_LOG = "azureml-logs/hyperdrive.txt"
-_LONGEST = 2_000
-_MARKS = re.compile(r"<(?=(START|END)>)")
-_TOLD = re.compile(r"\[(\w++)\]\[INFO\](\S{1,300}+) (\w++)")
-_MOST_SAID = 500
+_LONGEST_LINE = 2_000
+_LINE_MARKS = re.compile(r"<(?=(START|END)>)")
+_CHILD_LINE = re.compile(r"\[(\w++)\]\[INFO\](\S{1,300}+) (\w++)")
+_LONGEST_CAUSE = 500
 
 
 class Source(StrEnum):
-    """Which part of a sweep says a line; the names are those of the original."""
+    """Part of a sweep that writes a line; the names are those of Azure ML."""
 
     API = "API"
     GENERATOR = "GENERATOR"
@@ -30,7 +30,7 @@ class Source(StrEnum):
 
 
 class Told(NamedTuple):
-    """How a line begins that is about one child: `[source][INFO]CHILD VERB...`."""
+    """Start of a line about one child: `[source][INFO]CHILD VERB...`."""
 
     source: str
     child_id: str
@@ -38,25 +38,25 @@ class Told(NamedTuple):
 
 
 class SweepLogs:
-    """Writes the logs of sweeps, a line at a time, at their end. Lines of several threads are never mixed."""
+    """Appends lines to the logs of sweeps. Thread-safe: lines are never mixed."""
 
     def __init__(self, logs: LogStore, clock: Clock) -> None:
         self._logs, self._clock = logs, clock
         self._lock = threading.Lock()
 
     def write(self, sweep_id: RunId, source: Source, *texts: str) -> None:
-        """One line for each text, whatever it holds: it can neither end a line nor begin another."""
+        """Append one line for each text. Line breaks and marks within a text are escaped."""
         if not texts:
             return
         data = "".join(self._line(source, text) for text in texts).encode()
-        # The store leaves out what lies below the end, so nobody else may append between the two.
+        # The store skips bytes before the end, so no other thread may append between `size` and `append`.
         with self._lock:
             self._logs.append(sweep_id, SWEEP_LOG, self._logs.size(sweep_id, SWEEP_LOG), data)
 
-    def told(self, sweep_id: RunId) -> set[Told]:
-        """What was said of which child, so that a sweep that is carried on says the rest."""
+    def logged_lines(self, sweep_id: RunId) -> set[Told]:
+        """Lines about children in the log, so that a restarted service can add the missing ones."""
         lines = self._logs.read(sweep_id, SWEEP_LOG).decode(errors="replace").splitlines()
-        return {Told(*found.groups()) for line in lines if (found := _TOLD.search(line))}
+        return {Told(*found.groups()) for line in lines if (found := _CHILD_LINE.search(line))}
 
     def _line(self, source: Source, text: str) -> str:
         at = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%f")
@@ -64,17 +64,19 @@ class SweepLogs:
 
 
 def harmless(text: str) -> str:
-    """On one line, of bounded length, without the marks of a line; what is not printable is shown as an escape."""
-    kept = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text) - _LONGEST} more characters)"
+    """The text on one line: cut to _LONGEST_LINE, unprintable characters escaped, without line marks."""
+    kept = text
+    if len(text) > _LONGEST_LINE:
+        kept = f"{text[:_LONGEST_LINE]}... ({len(text) - _LONGEST_LINE} more characters)"
     if not kept.isprintable():
         kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
-    return _MARKS.sub("&lt;", kept)
+    return _LINE_MARKS.sub("&lt;", kept)
 
 
 def sampled_line(trial: Trial) -> str:
     values = json.dumps(dict(trial.values), ensure_ascii=False, default=str)
-    whence = "" if trial.resumed_from is None else f", which are those of {trial.resumed_from}"
-    return f"{trial.child_id} sampled: {values}{whence}"
+    origin = "" if trial.resumed_from is None else f", which are those of {trial.resumed_from}"
+    return f"{trial.child_id} sampled: {values}{origin}"
 
 
 def scheduled_line(trial: Trial) -> str:
@@ -85,8 +87,8 @@ def best_line(best: BestSoFar, metric: str) -> str:
     return f"{best.run_id} leads: the best {metric} so far is {best.value!r}."
 
 
-def ended_line(child: RunRecord, trial: Trial, standing: Standing) -> str:
-    score, intervals, rank = (told(trial.number) for told in (standing.score, standing.intervals, standing.rank))
+def ended_line(child: RunRecord, trial: Trial, state: Standing) -> str:
+    score, intervals, rank = (read(trial.number) for read in (state.score, state.intervals, state.rank))
     scored = f"best {score!r} of {intervals}" if intervals else "it never logged the primary metric"
     if rank:
         scored += f", logged by rank {rank} and never by rank 0"
@@ -104,20 +106,20 @@ def unjudged_text(metric: str, rank: int) -> str:
 
 
 def no_number_text(metric: str, shown: str = "") -> str:
-    """How it begins where nothing is shown."""
+    """Warning for a metric that is not a number; its first words if `shown` is empty."""
     begin = f"The primary metric {metric!r} was logged as something else than a number"
     return f"{begin}, {shown:.200}: that is no interval. Log an int or a float." if shown else begin
 
 
 def cause_of(child: RunRecord) -> str:
-    """The code and the first words of its error."""
+    """Code and first line of the child's error."""
     error = (child.error or {}).get("error") or {}
     return f"{error.get('code') or 'Error'}: {cause_text(error.get('message')) or 'it does not say why'}"
 
 
 def cause_text(message: object) -> str:
-    """The first line of an error's message; where that announces what follows, what follows too, on one line."""
+    """First line of an error message; if it ends with a colon, the following lines too, on one line."""
     lines = [line.strip() for line in str(message or "").strip().splitlines() if line.strip()]
     if not lines:
         return ""
-    return (" ".join(lines) if lines[0].endswith(":") else lines[0])[:_MOST_SAID]
+    return (" ".join(lines) if lines[0].endswith(":") else lines[0])[:_LONGEST_CAUSE]

@@ -1,4 +1,4 @@
-"""How a sweep has come along, small enough to draw however many children it has."""
+"""Data of the chart of a sweep, bounded in size for any number of trials."""
 
 import math
 from collections.abc import Sequence
@@ -8,32 +8,32 @@ from runyard.model.sweeps import Goal, RankedTrial
 
 MOST_COLUMNS = 120
 USUAL_SHARE = 0.9
-"""What part of the trials the range of a drawing holds at least, where the rest lies far away."""
+"""Share of the trials that the range of the chart must hold; outliers beyond it may be cut off."""
 FAR = 4
-"""A worst trial that lies this many times further from the best than the usual ones is left out of the range."""
+"""The worst trial is cut off if it is this many times further from the best than the usual ones."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """Trials that follow one another. None stands for no number."""
+    """Consecutive trials. None: no number."""
 
     first: int
     last: int
     low: float | None
     high: float | None
     best: float | None
-    """The best of all trials up to the last of these."""
+    """Best of all trials up to `last`."""
 
 
 @dataclass(frozen=True)
 class Progress:
     columns: Sequence[Column]
     range: tuple[float, float] | None
-    """From where to where to draw: a few that went astray do not flatten all others. None without any number."""
+    """Lowest and highest value to draw, without outliers; None without any number."""
 
 
 def progress_of(trials: Sequence[RankedTrial], goal: Goal) -> Progress:
-    """Of the trials of one sweep, in any order. Those at the end that have no number yet are left out."""
+    """Chart of the trials of one sweep, in any order. Trials at the end without a number are left out."""
     ordered = sorted(trials, key=lambda trial: trial.number)
     while ordered and ordered[-1].best is None:
         ordered.pop()
@@ -58,14 +58,14 @@ def _range(values: Sequence[float], goal: Goal) -> tuple[float, float] | None:
     best_first = sorted(values, reverse=goal is Goal.MAXIMIZE)
     best, worst = best_first[0], best_first[-1]
     usual = best_first[max(0, math.ceil(USUAL_SHARE * len(best_first)) - 1)]
-    # Halves, here and below: the distance of two large floats may be infinite.
+    # Halves, here and below: the difference of two large floats may be infinite.
     is_far = abs(worst / 2 - best / 2) > FAR * abs(usual / 2 - best / 2) > 0
     end = usual if is_far else worst
     return min(best, end), max(best, end)
 
 
 def share_of(value: float, low: float, high: float) -> float:
-    """How far up it lies between the two, from 0 to 1: the middle where they are one, an edge for what lies outside."""
+    """Position of `value` between the two, from 0 to 1; 0.5 if they are equal, clipped outside."""
     if high == low:
         return 0.5
     return min(1.0, max(0.0, (value / 2 - low / 2) / (high / 2 - low / 2)))

@@ -18,15 +18,15 @@ class BestSoFar:
 
 
 class Standing:
-    """How a sweep stands: its trials, what they logged, which have ended, which is the best.
+    """State of a sweep: its trials, the numbers they logged, which have ended, which is the best.
 
-    A cache of what is stored. Not safe to share between threads.
+    A cache of what is stored. Not thread-safe.
     """
 
     def __init__(self, spec: SweepSpec, metrics: MetricStore, earlier: Sequence[Known] = ()) -> None:
         self._goal, self._earlier = spec.goal, tuple(earlier)
         self.histories = Histories(spec.goal)
-        self.hearing = Hearing(spec.metric, self.histories, metrics)
+        self.listener = Hearing(spec.metric, self.histories, metrics)
         self.trials: dict[int, Trial] = {}
         self._known: dict[int, Known] = {}
         self.best: BestSoFar | None = None
@@ -40,18 +40,18 @@ class Standing:
         return [*self._earlier, *self._known.values()]
 
     def take(self, trial: Trial) -> None:
-        """A trial that goes on, or has yet to begin."""
+        """Add a trial that has not ended."""
         self.trials[trial.number] = trial
         self._known[trial.number] = Known(trial.values, is_pending=True)
 
     def end(self, number: int) -> None:
-        """Its score is what counts by now."""
+        """Note the end of a trial; its score is its best number so far."""
         self._known[number] = Known(self.trials[number].values, self.score(number))
-        self.hearing.end(number)
+        self.listener.end(number)
 
-    def hear_rest(self, number: int) -> None:
-        """Of a trial that has just ended: what counts of it from its end on."""
-        for value in self.hearing.rest(number, self.trials[number].child_id):
+    def add_rest(self, number: int) -> None:
+        """Add the numbers of an ended trial that count only from its end on."""
+        for value in self.listener.rest(number, self.trials[number].child_id):
             self.histories.append(number, value)
 
     def has_ended(self, number: int) -> bool:
@@ -66,25 +66,25 @@ class Standing:
         return len(history) if history else 0
 
     def rank(self, number: int) -> int | None:
-        """Whose numbers count of the trial; None where none do."""
-        return self.hearing.rank(number)
+        """Rank whose numbers count for the trial; None if there are none."""
+        return self.listener.rank(number)
 
     def renew_best(self, number: int) -> bool:
-        """Whether another trial, or another value, is the best now that this one has logged."""
+        """Update the best after this trial has logged; return whether it has changed."""
         before, score, child_id = self.best, self.score(number), self.trials[number].child_id
         if score is not None and self._is_best(score):
             self.best = BestSoFar(child_id, score)
         elif before is not None and before.run_id == child_id and score != before.value:
-            self._find_best()  # its numbers are those of a lower rank now
+            self._find_best()  # a lower rank has replaced its numbers
         return self.best != before
 
     def replay(
         self, logged: Mapping[TrialKey, Sequence[Point]], policy: Policy, judged: Iterable[int]
     ) -> dict[int, Stop]:
-        """Take numbers in the order of their times, and judge each of the `judged` at the last interval it was due.
+        """Add logged numbers in order of time; judge each trial in `judged` at the last interval it was due.
 
-        That one may have been stored and never judged. Held against what was logged before it alone, it comes to the
-        decision that was due then, so judging it twice is harmless.
+        That interval may have been stored and never judged. It is compared only with what was logged before it, so the
+        decision is the one that was due then, and judging twice is harmless.
         """
         last = {number: policy.last_due(len(logged[number])) for number in judged if number in logged}
         ordered = sorted((at, place, key, value) for place, (at, key, value) in enumerate(_all(logged)))

@@ -12,43 +12,42 @@ TOO_LATE = "The stop came too late: the run had reached its end by itself."
 POLICY_EVENT = "policy"
 _S = RunStatus
 _WAITING = frozenset({_S.NOT_STARTED, _S.PREPARING, _S.QUEUED})
-_UNTOLD = [status for status in _S if not status.is_terminal and status is not _S.CANCEL_REQUESTED]
-_CANCELED_IN_ONE_GO = 100
+_CANCELABLE = [status for status in _S if not status.is_terminal and status is not _S.CANCEL_REQUESTED]
+_CANCELED_AT_ONCE = 100
 
 
 class Stops:
-    """Has trials stopped that a policy has decided on, with the reason wherever users look for it."""
+    """Stops trials by decision of a policy, and records the reason on the run and in the log of the sweep."""
 
     def __init__(self, tools: KindTools, logs: SweepLogs) -> None:
         self._tools, self._runs, self._logs = tools, tools.runs, logs
 
     def carry_out(self, trial: Trial) -> None:
-        """With the runs that came from it. Safe to repeat: what was done of it is not done again, but for the line in
-        the sweep's log."""
+        """Cancel the trial's run and its descendants. Safe to repeat; only the line in the log is written again."""
         child = self._find(trial.child_id)
         if trial.stop is None or child is None or child.status.is_terminal:
             return
         if may_be_stopped(child.status):
-            self._give_reason(child, f"Stopped by the {trial.stop.text}")
+            self._record_reason(child, f"Stopped by the {trial.stop.text}")
             self._logs.write(trial.sweep_id, Source.CONTROLLER, f"{child.id} stopped: {trial.stop.text}")
             self._tools.controller.cancel(child.id)
         cancel_below(self._runs, self._tools.controller, child)
 
     def note_end(self, trial: Trial, child: RunRecord) -> None:
-        """Where the run ended before its stop reached it, what was said of it is not all of it. Safe to repeat."""
+        """Record that the stop came too late, if the run has ended by itself. Safe to repeat."""
         if trial.stop is not None and child.status is not RunStatus.CANCELED:
-            self._give_reason(self._runs.get(child.id), TOO_LATE)
+            self._record_reason(self._runs.get(child.id), TOO_LATE)
 
     def goes_on(self, child_id: RunId) -> bool:
-        """Whether it is there and nobody has begun to end it."""
+        """Whether the run exists and is neither ended nor being canceled."""
         child = self._find(child_id)
         return child is not None and may_be_stopped(child.status)
 
-    def _give_reason(self, child: RunRecord, reason: str) -> None:
+    def _record_reason(self, child: RunRecord, reason: str) -> None:
         if reason not in child.warnings:
             self._runs.update(child.id, warnings=(reason,))
-        said = {event.text for event in self._runs.events(child.id) if event.kind == POLICY_EVENT}
-        if reason not in said:
+        recorded = {event.text for event in self._runs.events(child.id) if event.kind == POLICY_EVENT}
+        if reason not in recorded:
             self._runs.add_event(child.id, RunEvent(self._tools.clock.now(), POLICY_EVENT, reason))
 
     def _find(self, child_id: RunId) -> RunRecord | None:
@@ -59,34 +58,34 @@ class Stops:
 
 
 class CallingOff:
-    """Cancels the children of a sweep that is to end."""
+    """Cancels the children of a sweep that is ending."""
 
     def __init__(self, tools: KindTools) -> None:
         self._tools, self._runs = tools, tools.runs
 
-    def go_on(self, sweep: RunRecord, *, why: str = "") -> bool:
-        """Cancel the next ones, those that wait first. `why` becomes a warning of theirs. True where more are left."""
-        untold = children_of(self._runs, sweep, _UNTOLD)
-        untold.sort(key=lambda child: child.status not in _WAITING)
-        for child in untold[:_CANCELED_IN_ONE_GO]:
+    def cancel_next(self, sweep: RunRecord, *, why: str = "") -> bool:
+        """Cancel the next children, waiting ones first; `why` becomes a warning. True if more are left."""
+        cancelable = children_of(self._runs, sweep, _CANCELABLE)
+        cancelable.sort(key=lambda child: child.status not in _WAITING)
+        for child in cancelable[:_CANCELED_AT_ONCE]:
             with suppress(NotFound):
-                self._call_off(child, why)
-        return len(untold) > _CANCELED_IN_ONE_GO
+                self._cancel(child, why)
+        return len(cancelable) > _CANCELED_AT_ONCE
 
-    def _call_off(self, child: RunRecord, why: str) -> None:
-        said = {"warnings": (why,)} if why and why not in child.warnings else {}
+    def _cancel(self, child: RunRecord, why: str) -> None:
+        warning = {"warnings": (why,)} if why and why not in child.warnings else {}
         if child.status in _WAITING and not child.attempt:
-            # Nothing of it was ever begun, so there is nothing to stop, to seal or to free.
+            # It was never started, so there is no process, log or node to take care of.
             with suppress(Conflict):
-                self._runs.move(child, _S.CANCELED, message="", **said)
+                self._runs.move(child, _S.CANCELED, message="", **warning)
                 return
-        if said:
-            self._runs.update(child.id, **said)
+        if warning:
+            self._runs.update(child.id, **warning)
         self._tools.controller.cancel(child.id)
         if child.status not in _WAITING:
             cancel_below(self._runs, self._tools.controller, child)
 
 
 def may_be_stopped(status: RunStatus) -> bool:
-    """Not what has ended or is being canceled."""
+    """Whether a run with that status is neither ended nor being canceled."""
     return not status.is_terminal and status is not RunStatus.CANCEL_REQUESTED

@@ -1,4 +1,4 @@
-"""What is known of a sweep and its trials, read from rows: true after any restart, and whatever goes on meanwhile."""
+"""Read-only views of sweeps and their trials, straight from the stores."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -38,18 +38,18 @@ _COUNTS = ("sampled", "waiting", "running", "completed", "failed", "canceled", "
 @dataclass(frozen=True)
 class SweepSummary:
     raw: JsonValue
-    """What the sweep asks for, as submitted."""
+    """Definition of the sweep, as submitted."""
     seed: int
     metric: str
     goal: Goal
     counts: Mapping[str, int]
-    """`stopped` are those of `canceled` that a policy stopped; `sampled` are all."""
+    """Trials by state. `sampled` counts all; `stopped` are the canceled ones that a policy stopped."""
     best: RankedTrial | None
-    """Of its own trials; None while no child has logged a number of the primary metric."""
+    """Best of its own trials; None while no child has logged a number for the primary metric."""
     ends_at: datetime | None
-    """When its time is over; None before it has begun."""
+    """When max_duration_minutes is over; None before the start."""
     logged: Mapping[str, int]
-    """In how many children each metric was logged. Empty where there is a best."""
+    """Number of children that logged each metric; empty if there is a best."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class SweepListing:
         self._trials, self._access = trials, access
 
     def has(self, who: Principal, run_id: RunId) -> bool:
-        """Tell whether that run is a sweep."""
+        """Whether that run is a sweep."""
         return is_sweep(self._access.run(who, Action.READ_RUN, run_id))
 
     def summary(self, who: Principal, run_id: RunId) -> SweepSummary:
-        """Raises NotFound for a run that is no sweep."""
+        """Raises NotFound for a run that is not a sweep."""
         run = self._sweep(who, run_id)
         spec = spec_of(run)
         best = next((one for one in self._trials.ranked([run_id], spec.metric, spec.goal, limit=1)), None)
@@ -85,7 +85,7 @@ class SweepListing:
         )
 
     def ranked(self, who: Principal, run_id: RunId) -> Sequence[RankedTrial]:
-        """Its own trials, best first. Raises NotFound for a run that is no sweep."""
+        """Own trials, best first. Raises NotFound for a run that is not a sweep."""
         return self.ranking(who, run_id).trials
 
     def ranking(
@@ -99,9 +99,11 @@ class SweepListing:
         resumed: bool = False,
         leave_out: Collection[RunStatus] = (),
     ) -> Ranking:
-        """The first `top` of the trials, 0 for all: those without a number come last, or not at all. With `resumed`
-        those of the sweeps that it resumed from are among them, as far as the caller may read those sweeps; those whose
-        run has a status of `leave_out` are not. Raises NotFound for a run that is no sweep."""
+        """Rank the trials; return the first `top`, 0 for all. Raises NotFound for a run that is not a sweep.
+
+        Trials without a number come last, or are left out with `discard_no_metric`. `resumed` adds the trials of the
+        sweeps that it resumed from, if the caller may read those. Runs with a status in `leave_out` are left out.
+        """
         spec = spec_of(self._sweep(who, run_id))
         before = spec.resume_from if resumed else ()
         sweeps = [run_id, *(one for one in before if self._access.may_read_run(who, one))]
@@ -124,7 +126,7 @@ class SweepListing:
 
 
 def _counts(tally: Mapping[tuple[RunStatus, bool], int], *, has_ended: bool) -> dict[str, int]:
-    """In a sweep that has ended nothing waits: what was sampled and not made by then was called off with it."""
+    """Count trials by state. In an ended sweep, trials without a run count as canceled, not as waiting."""
     counts = dict.fromkeys(_COUNTS, 0)
     for (status, is_stopped), count in tally.items():
         counts["sampled"] += count
@@ -145,33 +147,33 @@ MOST_ERROR_CHARACTERS = 300
 class SeenTrial:
     trial: RankedTrial
     why: str = ""
-    """Why a policy stopped it, or the first line of why it failed; empty for all others."""
+    """Why a policy stopped it, or the first line of its error; empty otherwise."""
     numbers: Sequence[float | None] = field(default=())
-    """Its primary metric in order of logging, thinned; None for what is no finite number."""
+    """Primary metric in order of logging, at most MOST_NUMBERS; None for NaN and infinity."""
 
 
 @dataclass(frozen=True)
 class SweepView:
     summary: SweepSummary
     trials: Sequence[SeenTrial]
-    """The best ones, best first."""
+    """The best trials, best first."""
     trial_count: int
-    """How many it has in all."""
+    """Number of all trials."""
     progress: Progress
 
 
 class SweepViews:
-    """Reads the same few rows for each look, whatever the children do: nothing is asked of them."""
+    """Reads what the page of a sweep shows, with a bounded number of queries."""
 
     def __init__(self, listing: SweepListing, runs: RunStore, metrics: MetricStore) -> None:
         self._listing, self._runs, self._metrics = listing, runs, metrics
 
     def find(self, who: Principal, run: RunRecord, *, top: int, lines: int) -> SweepView | None:
-        """The same as `of`; None for a run that is no sweep."""
+        """As `of`; None for a run that is not a sweep."""
         return self.of(who, run.id, top=top, lines=lines) if self._listing.has(who, run.id) else None
 
     def of(self, who: Principal, sweep_id: RunId, *, top: int = 20, lines: int = 0) -> SweepView:
-        """With `top` children, and of the first `lines` of them what they logged. Raises NotFound for no sweep."""
+        """View with the best `top` trials, and the numbers of the first `lines`. Raises NotFound."""
         summary = self._listing.summary(who, sweep_id)
         ranked = self._listing.ranked(who, sweep_id)
         shown = ranked[: min(top, MOST_TRIALS)]
@@ -182,7 +184,7 @@ class SweepViews:
         return SweepView(summary, seen, len(ranked), progress_of(ranked, summary.goal))
 
     def _numbers(self, run_ids: Sequence[RunId], metric: str) -> dict[RunId, Sequence[float | None]]:
-        """Of rank 0, which is the one that is judged where it logs at all."""
+        """Numbers of rank 0, which the policy judges; of all ranks if rank 0 has none."""
         found = dict(self._metrics.series_of(run_ids, metric, 0))
         without = [run_id for run_id in run_ids if not found.get(run_id)]
         if without:
@@ -191,7 +193,7 @@ class SweepViews:
 
 
 def _stopped(trial: RankedTrial) -> str:
-    """A child may reach its end before the decision reaches it."""
+    """Why a policy stopped the trial; it may have completed before the stop reached it."""
     if trial.stop is None:
         return ""
     return f"Too late: {trial.stop.text}" if trial.status is RunStatus.COMPLETED else trial.stop.text
