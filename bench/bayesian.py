@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import optuna
 
 from bench.measuring import Bar, Measurement, spread_of
-from runyard.tuning.known import Known
-from runyard.tuning.samplers import sampler_of
-from runyard.tuning.spec import checked_sweep
+from runyard.runs.kinds.sweep.sampling.observations import KnownTrial
+from runyard.runs.kinds.sweep.sampling.samplers import sampler_of
+from runyard.runs.kinds.sweep.spec import checked_sweep
 
 TRIALS, SEEDS, AT_A_TIME = 30, 20, 4
 FIRST_SEED = 1000  # the settings of the sampler were chosen on those below
@@ -98,16 +98,16 @@ def _ours(function: Function, seed: int) -> tuple[Ask, Tell]:
         "primary_metric": {"name": "value", "goal": "minimize"},
         "max_total_runs": TRIALS,
     }
-    sampler, known = sampler_of(checked_sweep(asked), seed), list[Known]()
+    sampler, known = sampler_of(checked_sweep(asked), seed), list[KnownTrial]()
 
     def ask(number: int) -> Point:
         values = sampler.sample(number, known)
         assert values is not None, "a Bayesian sweep never runs out of values"
-        known.append(Known(values, is_pending=True))
+        known.append(KnownTrial(values, is_pending=True))
         return [values[name] for name in names]
 
     def tell(number: int, value: float) -> None:
-        known[number] = Known(known[number].values, value)
+        known[number] = KnownTrial(known[number].values, value)
 
     return ask, tell
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from bench.measuring import Measurement, Subject, interleaved, median, seconds_of, spread_of, times_floor
 from bench.uv_by_hand import beside_the_cache, pip_install, usual_indexes, venv
 from runyard.core.definitions.run import RunDefinition
-from runyard.environments.making import Environments, prune
-from runyard.model.plan import EnvironmentSpec
-from runyard.planning.environment import plan_environment
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.builder import LocalEnvironments, prune_environments
+from runyard.environments.planning.environment_spec import plan_environment
 
 REPEATS = 5
 DEFINITION = {"runyard": {"estimator": {"framework": "TensorFlow", "version": "1.13", "use_gpu": False}}}
@@ -23,7 +23,7 @@ DEFINITION = {"runyard": {"estimator": {"framework": "TensorFlow", "version": "1
 def measure() -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory(dir=beside_the_cache()) as folder:
         root, spec = Path(folder) / "environments", plan_environment(RunDefinition.parse(DEFINITION), gpu_present=False)
-        built = Environments(root, dict(os.environ)).ensure(spec, lambda line: None)
+        built = LocalEnvironments(root, dict(os.environ)).ensure(spec, lambda line: None)
         python = Path(os.path.realpath(built.python))
         subjects = {"floor": _by_hand(Path(folder), spec, python), "ours": _ours(root, spec)}
         taken = interleaved(subjects, REPEATS)
@@ -38,10 +38,10 @@ def measure() -> Iterator[Measurement]:
 
 
 def _ours(root: Path, spec: EnvironmentSpec) -> Subject:
-    measured = seconds_of(lambda: Environments(root, dict(os.environ)).ensure(spec, lambda line: None))
+    measured = seconds_of(lambda: LocalEnvironments(root, dict(os.environ)).ensure(spec, lambda line: None))
 
     def subject() -> float:
-        assert prune(root), "the environment of the round before should have been removed"
+        assert prune_environments(root), "the environment of the round before should have been removed"
         shutil.rmtree(root / "locks")
         return measured()
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from bench.engine import has_engine, open_engine
 from bench.measuring import Bar, Measurement, Subject, at_most, interleaved, median, seconds_of, spread_of
-from runyard.environments.making import Environments
-from runyard.model.images import ImageSpec
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.records.launch_plan import EnvironmentSpec, ImageSpec
+from runyard.environments.builder import LocalEnvironments
 
 REPEATS = 200
 REQUIREMENTS = ("iniconfig",)
@@ -27,7 +26,7 @@ def measure() -> Iterator[Measurement]:
             "image": EnvironmentSpec(requirements=REQUIREMENTS, image=ImageSpec(base=base)),
         }
         for spec in specs.values():
-            Environments(Path(folder), dict(os.environ)).ensure(spec, lambda line: None)
+            LocalEnvironments(Path(folder), dict(os.environ)).ensure(spec, lambda line: None)
         sys.addaudithook(lambda event, _: started.append(event) if event in PROCESS_EVENTS else None)
         taken = interleaved({name: _found(Path(folder), spec) for name, spec in specs.items()}, REPEATS)
     bars = {
@@ -41,6 +40,6 @@ def measure() -> Iterator[Measurement]:
 def _found(root: Path, spec: EnvironmentSpec) -> Subject:
     def find() -> None:
         # Another process of the same home has nothing in memory: a fresh object each time.
-        assert Environments(root, dict(os.environ)).find(spec), "it has been built"
+        assert LocalEnvironments(root, dict(os.environ)).find(spec), "it has been built"
 
     return seconds_of(find)

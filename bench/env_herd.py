@@ -15,7 +15,7 @@ from azureml.core import Environment
 from bench.home import Home, open_home
 from bench.measuring import Bar, Measurement, interleaved, median, spread_of
 from bench.uv_by_hand import beside_the_cache
-from runyard.environments.making import prune
+from runyard.environments.builder import prune_environments
 
 RUNS, REPEATS = 20, 3
 CURATED = "AzureML-TensorFlow-1.13-CPU"
@@ -48,7 +48,7 @@ def measure() -> Iterator[Measurement]:
 def _submitted(home: Home, config: Any, count: int, builders: list[int]) -> float:
     """Seconds until the last of them has left Preparing; how many of them built is added to `builders`."""
     environments = home.path / "environments"
-    prune(environments)
+    prune_environments(environments)
     shutil.rmtree(environments / "locks", ignore_errors=True)
     begun = time.time()
     with ThreadPoolExecutor(count) as threads:

@@ -15,11 +15,10 @@ from ssl import get_default_verify_paths
 from bench.engine import has_engine, open_engine
 from bench.measuring import Measurement, Subject, interleaved, median, seconds_of, spread_of, times_floor
 from bench.uv_by_hand import pip_install, usual_indexes, venv
-from runyard.environments.making import Environments
-from runyard.environments.sources import Sources
-from runyard.model.images import ImageSpec
-from runyard.model.plan import EnvironmentSpec
-from runyard.ports.environments import BuiltEnvironment
+from runyard.core.ports.environments import BuiltEnvironment
+from runyard.core.records.launch_plan import EnvironmentSpec, ImageSpec
+from runyard.environments.builder import LocalEnvironments
+from runyard.environments.package_sources import PackageSources
 
 PYTHON = "3.11"
 STAYING = ("numpy==1.26.4", "pandas==2.1.4", "joblib==1.3.2")
@@ -55,7 +54,7 @@ def measure() -> Iterator[Measurement]:
 
 def _ensured(root: Path, base: str, requirements: Requirements) -> BuiltEnvironment:
     spec = EnvironmentSpec(python=PYTHON, requirements=requirements, image=ImageSpec(base=base))
-    return Environments(root / "environments", dict(os.environ)).ensure(spec, lambda line: None)
+    return LocalEnvironments(root / "environments", dict(os.environ)).ensure(spec, lambda line: None)
 
 
 def _fill_cache(place: Path) -> None:
@@ -73,7 +72,7 @@ def _by_docker(context: Path, empty: BuiltEnvironment, steps: Callable[[str], Se
     context.mkdir()
     certificates = Path(os.environ.get("PIP_CERT") or get_default_verify_paths().cafile or os.devnull)
     (context / "ca.pem").write_bytes(certificates.read_bytes())
-    arguments = Sources(dict(os.environ)).build_args()
+    arguments = PackageSources(dict(os.environ)).build_args()
     given = [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
     command = ["docker", "build", "--quiet", "--network", "host", *given, str(context)]
     head = [f"FROM {empty.image}", *(f"ARG {name}" for name in arguments)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.measuring import Measurement, Subject, above_floor, interleaved, median, seconds_of, spread_of
 from bench.peers.process import REPOSITORY, PeerFailed, peer_python
-from runyard.environments.interpreters import discover
+from runyard.environments.interpreters import discover_interpreters
 
 REPEATS = 25
 BARS = {"3.11": 40.0, "3.6": 80.0}
@@ -18,7 +18,7 @@ PEERS = ("mlflow", "metaflow")
 
 def measure() -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory() as folder:
-        found = {i.minor: i.path for i in discover(Path(folder) / "interpreters.json", os.environ)}
+        found = {i.minor: i.path for i in discover_interpreters(Path(folder) / "interpreters.json", os.environ)}
     for minor, margin in BARS.items():
         if minor in found:
             yield _measure_on(found[minor], f"import azureml.core on {minor}", margin, PEERS if minor == "3.11" else ())

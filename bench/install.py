@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bench.measuring import Measurement, Subject, interleaved, median, seconds_of, spread_of, times_floor
 from bench.uv_by_hand import beside_the_cache, pip_install, venv
-from runyard.environments.making import Environments, prune
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.builder import LocalEnvironments, prune_environments
 
 REPEATS = 9
 WANTED = ("numpy", "scikit-learn", "pandas", "joblib")
@@ -19,7 +19,7 @@ SPEC = EnvironmentSpec(python="3.11", requirements=WANTED)
 def measure() -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory(dir=beside_the_cache()) as folder:
         root = Path(folder)
-        environments = Environments(root / "environments", dict(os.environ))
+        environments = LocalEnvironments(root / "environments", dict(os.environ))
         built = environments.ensure(SPEC, lambda line: None)
         lock = root / "lock.txt"
         lock.write_text(built.lock, encoding="utf-8")
@@ -43,10 +43,10 @@ def measure() -> Iterator[Measurement]:
 
 
 def _ours(root: Path) -> Subject:
-    measured = seconds_of(lambda: Environments(root, dict(os.environ)).ensure(SPEC, lambda line: None))
+    measured = seconds_of(lambda: LocalEnvironments(root, dict(os.environ)).ensure(SPEC, lambda line: None))
 
     def subject() -> float:
-        assert prune(root), "the environment of the round before should have been removed"
+        assert prune_environments(root), "the environment of the round before should have been removed"
         return measured()
 
     return subject

@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.measuring import Bar, Measurement, at_least, at_most, median, spread_of
 from bench.mounted import mounted, seen
 from bench.nginx import serving
-from runyard.model.data import SourceFile
+from runyard.core.records.data import SourceFile
 
 GIB = 1 << 30
 REPEATS = 5

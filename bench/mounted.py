@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
 
-from runyard.model.data import WEB, NetworkRules, SourceFile, StoreAccess
-from runyard.mounting import ReadOnlyMount, serve_mount
-from runyard.web.store import WebStore
+from runyard.core.records.data import WEB, NetworkRules, SourceFile, StoreAccess
+from runyard.data.fuse import ReadOnlyMount, serve_mount
+from runyard.data.http.store import WebStore
 
 RULES = NetworkRules()
 STORES = {WEB: StoreAccess("web", "")}

@@ -11,10 +11,10 @@ from pathlib import Path
 from bench.home import open_home
 from bench.measuring import Measurement, at_most, interleaved, median, percentile, seconds_of, spread_of
 from bench.row_copies import copy_run
-from runyard.lifecycle import stop_service
-from runyard.model.metrics import MetricBatch, MetricKind
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.stores.sql import open_stores
+from runyard.core.records.metrics import MetricBatch, MetricKind
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.server.lifecycle import stop_service
+from runyard.storage.sql.stores import open_stores
 from runyard_sdk.client import Client
 
 RUNS, METRICS, TAGS, REPEATS = 100_000, 10, 5, 200

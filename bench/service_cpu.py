@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 PARTS = {
-    "policy": ("runyard.core.policy", "runyard.services.access", "runyard.services.tokens"),
-    "store": ("runyard.stores",),
-    "blobs": ("runyard.blobs",),
-    "controller": ("runyard.runs.scheduling", "runyard.runs.kinds", "runyard.planning", "runyard.compute"),
-    "use cases": ("runyard.runs", "runyard.services"),
+    "policy": ("runyard.core.policy", "runyard.access"),
+    "store": ("runyard.storage.sql",),
+    "blobs": ("runyard.storage.blobs",),
+    "controller": ("runyard.runs.scheduling", "runyard.runs.kinds", "runyard.runs.launch", "runyard.compute"),
+    "use cases": ("runyard.runs", "runyard.assets", "runyard.data", "runyard.environments.workspace", "runyard.models"),
 }
 WAIT_SECONDS = 30.0
 
@@ -121,7 +121,7 @@ def _serve(taken: Path) -> int:
         beside.rename(taken)
 
     signal.signal(signal.SIGUSR1, write)
-    from runyard.lifecycle.serving import main as serve
+    from runyard.server.lifecycle.process import main as serve
 
     return serve(["--keep"])
 

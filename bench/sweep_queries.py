@@ -14,12 +14,12 @@ from bench.home import open_home
 from bench.measuring import Measurement, at_most, interleaved, median, percentile, seconds_of, spread_of
 from bench.row_copies import copy_run
 from runyard.core.definitions.run import RunDefinition
-from runyard.lifecycle import stop_service
-from runyard.model.metrics import MetricBatch, MetricKind
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.model.sweeps import Trial
+from runyard.core.records.metrics import MetricBatch, MetricKind
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.core.records.sweeps import Trial
 from runyard.runs.kinds.sweep.checks import SWEEP_TYPE
-from runyard.stores.sql import open_stores
+from runyard.server.lifecycle import stop_service
+from runyard.storage.sql.stores import open_stores
 
 CHILDREN, METRICS, REPEATS = 10_000, 5, 30
 SWEEP = RunId("HD_0b0e3c4e-8a9d-4f0a-9f55-0123456789ab")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from uv import find_uv_bin
 
-from runyard.environments.indexes import uv_variables
-from runyard.environments.sources import Sources
+from runyard.environments.index_settings import uv_variables
+from runyard.environments.package_sources import PackageSources
 
 UV = os.fspath(find_uv_bin())
 
@@ -30,4 +30,4 @@ def pip_install(place: Path, arguments: Sequence[str], variables: Mapping[str, s
 
 def usual_indexes() -> dict[str, str]:
     """The variables that uv finds the packages with which the submitter's pip would take."""
-    return uv_variables(Sources(dict(os.environ)).in_effect())
+    return uv_variables(PackageSources(dict(os.environ)).in_effect())

@@ -15,7 +15,7 @@ from pathlib import Path
 from release import trial
 from release.contents import PACKAGES, REPOSITORY, faults_of
 from release.trial import call
-from runyard.version import VERSION
+from runyard.core.version import VERSION
 
 CONSTRAINTS = REPOSITORY / "constraints.txt"
 UV = Path(sys.executable).with_name("uv")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from email.parser import BytesParser
 from pathlib import Path
 
-from runyard.version import VERSION
+from runyard.core.version import VERSION
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SUFFIXES_LEFT_OUT = {".pyc", ".so"}

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from release.contents import SDK
-from runyard.environments.interpreters import discover
-from runyard.version import VERSION
+from runyard.core.version import VERSION
+from runyard.environments.interpreters import discover_interpreters
 
 SCRIPT = "from azureml.core import Run\nRun.get_context().log('loss', 0.25)\nprint('hello from', __file__)\n"
 SUBMIT = """
@@ -44,7 +44,7 @@ def by_pip(environment: Path, out: Path) -> Path:
 
 def python_3_6(scratch: Path) -> Path | None:
     """The oldest Python that the SDK promises, where the product would find one for a run."""
-    found = discover(scratch / "interpreters.json", os.environ)
+    found = discover_interpreters(scratch / "interpreters.json", os.environ)
     return next((Path(one.path) for one in found if one.version[:2] == (3, 6)), None)
 
 

@@ -1,10 +1,10 @@
 """Who may do what, for use cases that a test builds from their parts."""
 
+from runyard.access.attempt_fence import AttemptFence
+from runyard.access.authorization import Access
 from runyard.core.principal import Principal, Role
-from runyard.model.runs import AttemptId, run_of
-from runyard.runs.attempt_fence import AttemptFence
-from runyard.services.access import Access
-from runyard.stores.sql import Stores
+from runyard.core.records.runs import AttemptId, run_of
+from runyard.storage.sql.stores import Stores
 
 
 def access_to(stores: Stores) -> Access:

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from runyard.model.runs import AttemptId, RunId, attempt_id
-from runyard.services.tokens import Tokens
-from runyard.settings import Settings
-from runyard.stores.sql import open_stores
+from runyard.access.tokens import Tokens
+from runyard.core.records.runs import AttemptId, RunId, attempt_id
+from runyard.core.settings import Settings
+from runyard.storage.sql.stores import open_stores
 from tests.wire_client import WireClient
 
 

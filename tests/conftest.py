@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from runyard.lifecycle import service_status, start_service, stop_service
-from runyard.node.line_socket import ask_socket
+from runyard.node.home_socket import ask_socket
+from runyard.server.lifecycle import service_status, start_service, stop_service
 from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.interpreters import discover
-from runyard.mounting import kernel
-from runyard.node.network import why_no_private_network
+from runyard.data.fuse import kernel
+from runyard.environments.interpreters import discover_interpreters
+from runyard.node.network.private_network import why_no_private_network
 from tests.mounting.children import NOBODY, ended_well
 
 WAITS_FOR = "needs "
@@ -43,7 +43,7 @@ def interpreters() -> dict[tuple[int, int], Path]:
     """One CPython for each minor version from 3.6 on, found as the product finds them."""
     found: dict[tuple[int, int], Path] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for interpreter in discover(Path(folder, "known.json"), os.environ):
+        for interpreter in discover_interpreters(Path(folder, "known.json"), os.environ):
             found.setdefault(interpreter.version[:2], Path(interpreter.path))
     return dict(sorted(found.items()))
 

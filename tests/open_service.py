@@ -14,9 +14,9 @@ import pytest
 import uvloop
 from uvicorn.server import ServerState
 
-from runyard.http.open_listener import Limits, OpenListener
-from runyard.http.server import OPTIONS, listen
-from runyard.lifecycle import start_service
+from runyard.server.http.listener import ConnectionLimits, HttpListener
+from runyard.server.http.server import OPTIONS, listen
+from runyard.server.lifecycle import start_service
 from tests.conftest import end_home
 from tests.servers.certificates import Certificate, make_certificate
 from tests.wire_client import WireClient
@@ -67,7 +67,7 @@ def serving_outside(folder: Path, **variables: str) -> Iterator[OpenService]:
 
 @contextmanager
 def answering(
-    context: ssl.SSLContext | None, limits: Limits, app: Any = None, *, is_outside: bool = True
+    context: ssl.SSLContext | None, limits: ConnectionLimits, app: Any = None, *, is_outside: bool = True
 ) -> Iterator[int]:
     """The listener alone, with an app that says 'done'; the port it listens on."""
     opened = listen("127.0.0.1", 0)
@@ -75,7 +75,7 @@ def answering(
     ended = asyncio.Event()
 
     async def serve() -> None:
-        server = await OpenListener(opened, context, limits, is_outside).start(app or _done, OPTIONS, ServerState())
+        server = await HttpListener(opened, context, limits, is_outside).start(app or _done, OPTIONS, ServerState())
         started.set()
         await ended.wait()
         server.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.mounting import kernel
+from runyard.data.fuse import kernel
 
 ROOT = Path(__file__).parents[1]
 LEAVES = {
@@ -34,7 +34,7 @@ def test_a_session_that_leaves_something_behind_fails_and_names_it(tmp_path: Pat
 
 def test_a_session_that_leaves_a_mount_behind_fails_and_names_it(tmp_path: Path) -> None:
     bind = f"kernel.bind(Path({str(tmp_path)!r}), tmp_path / 'mounted', read_only=True)"
-    ended = session(tmp_path, f"from runyard.mounting import kernel; from pathlib import Path; {bind}")
+    ended = session(tmp_path, f"from runyard.data.fuse import kernel; from pathlib import Path; {bind}")
     for point in reversed(kernel.mounts_below(tmp_path)):
         kernel.unmount(point)
     assert kernel.mounts_below(tmp_path) == []

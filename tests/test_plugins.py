@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.plugins import load_plugins
+from runyard.core.plugins import load_plugins
 
 GROUP = "runyard.tests_of_plugins"
 
@@ -32,7 +32,7 @@ def test_ours_wins_where_two_have_one_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     _install(tmp_path, "same = json:dumps", monkeypatch)
-    _install(tmp_path, "same = runyard.version:VERSION", monkeypatch, name="later")
+    _install(tmp_path, "same = runyard.core.version:VERSION", monkeypatch, name="later")
     [found] = load_plugins(GROUP).found.values()
     assert isinstance(found, str)
     assert "Plug-in same = json:dumps was left out: the name is taken." in caplog.text

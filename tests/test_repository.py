@@ -18,7 +18,7 @@ from runyard_sdk.ignore import source_rules
 from runyard_sdk.snapshot import walk
 
 REPOSITORY = Path(__file__).parents[1]
-LIMIT = 400
+LIMIT = 600
 EXCUSED: dict[str, int] = {}
 """Files that may be longer, with their own limit: a reviewed decision, never a by-product."""
 

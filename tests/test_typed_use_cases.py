@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from runyard.core.definitions.fields import JsonObject, JsonValue
-from runyard.http.context import Services
+from runyard.server.services import Services
 
 RAW = (JsonObject, JsonValue, Mapping[str, Any], dict[str, Any])
 DOCUMENTS = {
     "BuiltEnvironments.image": "the facts of an image, as its build wrote them",
     "BuiltEnvironments.image_of": "the same",
-    "Figures.web_services": "the counts of each web service, as the gateway tells them",
+    "ServerMetrics.web_services": "the counts of each web service, as the gateway tells them",
     "Metrics.last_values": "what scripts logged: a number, a text, or a row of their own columns",
 }
 """Use cases whose result is a document that others wrote, with the reason."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runyard.backup.folder import BackupFolder
+from runyard.storage.backup.folder import BackupFolder
 from tests.backup.homes import Home
 from tests.backup.programs import DESCRIBE, FILL, SCORE, TRAIN
 from tests.cli.conftest import Shell

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from runyard.backup.folder import BackupFolder
-from runyard.backup.restoring import restore_backup
-from runyard.backup.taking import Source, Taken, take_backup
-from runyard.blobs.files import FileBlobStore
-from runyard.blobs.logs import FileLogStore
-from runyard.model.files import FileEntry
-from runyard.model.runs import RunId
-from runyard.stores.sql import Stores, open_stores
+from runyard.core.records.files import FileEntry
+from runyard.core.records.runs import RunId
+from runyard.storage.backup.folder import BackupFolder
+from runyard.storage.backup.restore import restore_backup
+from runyard.storage.backup.snapshot import BackupSource, BackupSummary, take_backup
+from runyard.storage.blobs.logs import FileLogStore
+from runyard.storage.blobs.store import FileBlobStore
+from runyard.storage.sql.stores import Stores, open_stores
 from runyard.testing.records import a_run
 
 
@@ -48,8 +48,8 @@ def quiet(what: str, done: int, total: int) -> None:
     pass
 
 
-def take(home: Home, folder: BackupFolder, **options: Any) -> Taken:
-    return take_backup(Source(home.path, ""), folder, options.pop("report", quiet), **options)
+def take(home: Home, folder: BackupFolder, **options: Any) -> BackupSummary:
+    return take_backup(BackupSource(home.path, ""), folder, options.pop("report", quiet), **options)
 
 
 def restored(folder: BackupFolder, path: Path, **options: Any) -> Home:

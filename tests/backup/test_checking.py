@@ -7,14 +7,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 
-from runyard.backup.checking import Finding
-from runyard.backup.repairing import HomeCheck
-from runyard.errors import Conflict
-from runyard.http.failures import unexpected
-from runyard.model.runs import RunId, RunQuery
-from runyard.settings import Settings
-from runyard.stores.database import open_database
-from runyard.stores.sql import open_stores
+from runyard.core.errors import Conflict
+from runyard.core.records.runs import RunId, RunQuery
+from runyard.core.settings import Settings
+from runyard.server.home_check import HomeCheck, HomeFinding
+from runyard.server.http.error_responses import unexpected_error
+from runyard.storage.sql.database import open_database
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import scalars
 from tests.backup.homes import Home, quiet, take
 from tests.conformance.conftest import postgres_url
@@ -31,7 +30,7 @@ def checking(home: Home, url: str = "") -> HomeCheck:
     return HomeCheck(Settings(home.path, database_url=url), quiet, nullcontext)
 
 
-def damage(found: list[Finding]) -> list[str]:
+def damage(found: list[HomeFinding]) -> list[str]:
     return [one.what for one in found if one.is_damage and not one.repaired]
 
 
@@ -189,7 +188,7 @@ def test_a_request_that_meets_a_bad_page_is_told_to_check_the_home(home):
     database = open_database(f"sqlite:///{home.path}/runyard.db")
     with closing(database), pytest.raises(DatabaseError) as met, database.read() as connection:
         connection.execute(text("SELECT * FROM runs NOT INDEXED")).all()
-    said = json.loads(bytes(unexpected("POST", met.value).body))
+    said = json.loads(bytes(unexpected_error("POST", met.value).body))
     assert "database is damaged" in said["problem"]
     assert "runyard check" in said["hint"]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from runyard.errors import Conflict, RunyardError
-from runyard.lifecycle import start_service, stop_service
-from runyard.lifecycle.serving import without_service
-from runyard.stores.database import open_database
-from runyard.stores.schema import metadata
+from runyard.core.errors import Conflict, RunyardError
+from runyard.server.lifecycle import start_service, stop_service
+from runyard.server.lifecycle.process import without_service
+from runyard.storage.sql.database import open_database
+from runyard.storage.sql.schema import metadata
 from tests.conformance.conftest import postgres_url
 from tests.wire_client import WireClient
 

@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
-from runyard.backup.folder import BackupFolder
-from runyard.backup.restoring import RESTORING, restore_backup
-from runyard.backup.taking import Source, take_backup
-from runyard.blobs.files import FileBlobStore
-from runyard.errors import Conflict, InvalidArgument, NotFound, RunyardError, StorageFull
-from runyard.model.runs import RunId
+from runyard.core.errors import Conflict, InvalidArgument, NotFound, RunyardError, StorageFull
+from runyard.core.records.runs import RunId
+from runyard.storage.backup.folder import BackupFolder
+from runyard.storage.backup.restore import RESTORING, restore_backup
+from runyard.storage.backup.snapshot import BackupSource, take_backup
+from runyard.storage.blobs.store import FileBlobStore
 from runyard.testing.records import a_run, scalars
 from runyard.testing.small_disk import mounted
 from tests.backup.homes import quiet, restored, take
@@ -22,21 +22,21 @@ from tests.backup.homes import quiet, restored, take
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from runyard.backup.folder import BackupFolder
-from runyard.backup.taking import Source, take_backup
+from runyard.storage.backup.folder import BackupFolder
+from runyard.storage.backup.snapshot import BackupSource, take_backup
 
 def report(what, done, total):
     if what == sys.argv[3] and done == int(sys.argv[4]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-take_backup(Source(Path(sys.argv[1]), ""), BackupFolder(Path(sys.argv[2])), report)
+take_backup(BackupSource(Path(sys.argv[1]), ""), BackupFolder(Path(sys.argv[2])), report)
 """
 
 CUT_WHILE_MOVING = """
 import os, signal, sys
 from pathlib import Path
-from runyard.backup.folder import BackupFolder
-from runyard.backup.restoring import restore_backup
+from runyard.storage.backup.folder import BackupFolder
+from runyard.storage.backup.restore import restore_backup
 
 def cut_second(event, arguments):
     if event == "os.rename" and Path(arguments[0]).name == "runyard.db":
@@ -179,7 +179,7 @@ def test_a_place_that_cannot_be_right_is_refused(home, folder, tmp_path):
     with pytest.raises(InvalidArgument, match="holds no backups"):
         take(home, BackupFolder(tmp_path / "mine"))
     with pytest.raises(NotFound, match="has no database"):
-        take_backup(Source(tmp_path / "mine", ""), folder, quiet)
+        take_backup(BackupSource(tmp_path / "mine", ""), folder, quiet)
     with pytest.raises(NotFound, match="no folder of backups"):
         restored(BackupFolder(tmp_path / "mine"), tmp_path / "new")
     take(home, folder)

@@ -9,8 +9,8 @@ import pytest
 
 from azureml.core import Experiment, Model, Workspace
 from azureml.exceptions import AzureMLException
-from runyard.blobs.files import FileBlobStore
-from runyard.errors import BlobDamaged
+from runyard.core.errors import BlobDamaged
+from runyard.storage.blobs.store import FileBlobStore
 from tests.wire_client import WireClient
 
 
@@ -84,8 +84,8 @@ def test_content_altered_behind_an_old_time_is_found_where_every_read_is_verifie
 def test_a_blob_that_was_met_again_is_not_hashed_again(tmp_path, monkeypatch):
     blobs = FileBlobStore(tmp_path)
     sha256 = stored(blobs, b"good")
-    monkeypatch.setattr("runyard.blobs.files.hash_of", lambda _: pytest.fail("it was hashed"))
-    monkeypatch.setattr("runyard.blobs.files.random.random", lambda: 1.0)
+    monkeypatch.setattr("runyard.storage.blobs.store.hash_file", lambda _: pytest.fail("it was hashed"))
+    monkeypatch.setattr("runyard.storage.blobs.store.random.random", lambda: 1.0)
     assert blobs.missing([sha256]) == []
     assert blobs.open(sha256).read() == b"good"
 

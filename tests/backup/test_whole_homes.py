@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import text
 
-from runyard.stores.database import open_database
-from runyard.stores.schema import metadata
+from runyard.storage.sql.database import open_database
+from runyard.storage.sql.schema import metadata
 from tests.backup.conftest import Yard
 from tests.conformance.conftest import postgres_url
 

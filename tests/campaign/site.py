@@ -13,7 +13,7 @@ from pathlib import Path
 
 from azureml.core import Dataset, Environment, Model, Workspace
 from azureml.core.model import InferenceConfig
-from runyard.lifecycle import start_service
+from runyard.server.lifecycle import start_service
 from tests.campaign.postgres import Postgres
 from tests.campaign.scripts import CLIENT, SCORE, TRAIN
 from tests.faults.yard import eventually, is_alive, this_python

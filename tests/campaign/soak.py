@@ -111,7 +111,7 @@ def _row(site: Site, seconds: float) -> dict[str, float]:
     row["database_mb"] = round(sum(file.stat().st_size for file in database if file.exists()) / 1e6, 1)
     logs = _megabytes(site.home / LOG_FOLDER)
     row["home_mb"] = round(_megabytes(site.home) - logs, 1)
-    row["process_logs_mb"] = logs  # grow up to their own bound, see process_logs/rotating_file.py
+    row["process_logs_mb"] = logs  # grow up to their own bound, see process_logs/output.py
     row["notes"] = sum(1 for _ in site.notes.iterdir())
     return row
 

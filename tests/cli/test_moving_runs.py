@@ -3,7 +3,7 @@ import os
 import subprocess
 import sys
 
-from runyard.lifecycle import start_service
+from runyard.server.lifecycle import start_service
 from tests.cli.conftest import RUNYARD
 from tests.conftest import end_home
 

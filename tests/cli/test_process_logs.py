@@ -4,7 +4,7 @@ import signal
 import subprocess
 import threading
 
-from runyard.process_logs.rotating_file import RotatingFile
+from runyard.process_logs.output import RotatingFile
 from tests.cli.conftest import RUNYARD
 
 

@@ -1,11 +1,11 @@
 import io
 
-from runyard.cli.rank_lines import MOST_CHARACTERS, RankLines
+from runyard.cli.run_logs import MAX_LINE_CHARACTERS, RankPrefixer
 
 
 def lines(*pieces, coloured=False):
     stream = io.StringIO()
-    printed = RankLines(stream, coloured=coloured)
+    printed = RankPrefixer(stream, coloured=coloured)
     for rank, role, text in pieces:
         printed.take(rank, role, text)
     printed.close()
@@ -27,8 +27,8 @@ def test_a_parameter_server_is_told_from_a_worker():
 
 def test_a_line_without_end_is_cut_and_not_kept_for_ever():
     stream = io.StringIO()
-    RankLines(stream, coloured=False).take(0, "worker", "x" * (2 * MOST_CHARACTERS + 1))
-    assert stream.getvalue() == f"[rank 0] {'x' * MOST_CHARACTERS}\n" * 2
+    RankPrefixer(stream, coloured=False).take(0, "worker", "x" * (2 * MAX_LINE_CHARACTERS + 1))
+    assert stream.getvalue() == f"[rank 0] {'x' * MAX_LINE_CHARACTERS}\n" * 2
 
 
 def test_ranks_have_colours_of_their_own_in_a_terminal():

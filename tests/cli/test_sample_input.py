@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from runyard.cli.web_services.deploy import made_name
-from runyard.cli.web_services.sample_input import sample_from
-from runyard.model.assets import AssetKind
-from runyard.model.names import check_asset_name
+from runyard.cli.web_services.deploy import service_name_for
+from runyard.cli.web_services.request import sample_from
+from runyard.core.names import check_asset_name
+from runyard.core.records.assets import AssetKind
 
 ROW = {"type": "array", "items": {"type": "number"}, "minItems": 3}
 
@@ -29,4 +29,4 @@ def test_a_sample_fits_the_schema(schema: dict[str, Any], sample: object) -> Non
 
 @pytest.mark.parametrize("model", ["iris", "Iris_2 final", "7up", "x", "---", "A" * 80, "žluťoučký"])
 def test_the_name_made_for_a_web_service_is_a_valid_one(model: str) -> None:
-    check_asset_name(AssetKind.WEB_SERVICE, made_name(model))
+    check_asset_name(AssetKind.WEB_SERVICE, service_name_for(model))

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from runyard.cli.wording import duration_of
+from runyard.cli.display import duration_of
 
 LATER = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
 EARLIER = (datetime.now(UTC) - timedelta(hours=1)).isoformat()

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runyard.errors import RunyardError
+from runyard.core.errors import RunyardError
 
 
 class Seen(NamedTuple):

@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
-from runyard import errors
-from runyard.client import Patience, ServiceAway, ServiceClient, patiently
-from runyard.datastores import open_store
-from runyard.model.data import NetworkRules, StoreAccess
-from runyard.node.service import connect
+from runyard.client import Backoff, ServiceClient, ServiceUnavailable, retry_while_unavailable
+from runyard.core import errors
+from runyard.core.records.data import NetworkRules, StoreAccess
+from runyard.data.datastores import open_store
+from runyard.node.service_client import connect_to_service
 from runyard_sdk import errors as sdk_errors
 from runyard_sdk import transport
 from runyard_sdk.client import Client
@@ -57,14 +57,14 @@ def test_an_unknown_code_is_the_root_error_on_both_sides() -> None:
 @pytest.mark.parametrize("code", CODES)
 def test_what_a_node_waits_for(service: ScriptedService, code: str) -> None:
     known = errors.BY_CODE[code]
-    client = connect(service.home, "t")
+    client = connect_to_service(service.home, "t")
     service.answers(refusal_of(known))
     if code in RETRIED | WAITED_FOR_BY_NODES:
-        assert patiently(partial(client.get, "/a")) == {}
+        assert retry_while_unavailable(partial(client.get, "/a")) == {}
         assert len(service.seen) == 2
     else:
         with pytest.raises(known, match=r"It is so\. Do this\.") as refused:
-            patiently(partial(client.get, "/a"))
+            retry_while_unavailable(partial(client.get, "/a"))
         assert type(refused.value) is known
         assert len(service.seen) == 1
 
@@ -120,7 +120,7 @@ def test_the_sdk_gives_up_in_the_words_of_the_service(
 @pytest.mark.parametrize("body", [b"", b"<html>Bad Gateway</html>", b'["no", "object"]', b'{"code": "newer"}'])
 def test_a_failing_proxy_is_waited_for(service: ScriptedService, status: int, body: bytes) -> None:
     service.answers(Reply(status, body))
-    assert patiently(partial(ServiceClient(service.home, "t").get, "/a")) == {}
+    assert retry_while_unavailable(partial(ServiceClient(service.home, "t").get, "/a")) == {}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_failing_proxy_is_waited_for(service: ScriptedService, status: int, bo
 )
 def test_a_failure_is_told_by_the_answer_and_the_request(service: ScriptedService, body: bytes, words: str) -> None:
     service.answers(Reply(503, body))
-    with pytest.raises(ServiceAway) as away:
+    with pytest.raises(ServiceUnavailable) as away:
         ServiceClient(service.home, "t").get("/a")
     request_id = service.seen[0].headers["x-request-id"]
     assert str(away.value) == f"the service answered 503: {words} (request {request_id})"
@@ -145,23 +145,23 @@ def test_a_failure_is_told_by_the_answer_and_the_request(service: ScriptedServic
 def test_a_refusal_without_a_code_is_final_and_shown(service: ScriptedService) -> None:
     service.answers(Reply(403, b"Go away"))
     with pytest.raises(errors.RunyardError, match="answered 403: Go away"):
-        connect(service.home, "t").get("/a")
+        connect_to_service(service.home, "t").get("/a")
 
 
 def test_a_full_disk_is_told_from_other_troubles(service: ScriptedService) -> None:
     service.answers(refusal("storage_full", 507), refusal("internal", 500))
-    client = connect(service.home, "t")
+    client = connect_to_service(service.home, "t")
     for is_full in (True, False):
-        with pytest.raises(ServiceAway) as away:
+        with pytest.raises(ServiceUnavailable) as away:
             client.get("/a")
         assert away.value.is_full is is_full
 
 
 def test_patience_ends_with_the_error_that_was_asked_for(service: ScriptedService) -> None:
     service.answers(*[refusal("internal", 500)] * 100)
-    patience = Patience(0.1, lambda away: errors.Unreachable(f"{away}"))
+    patience = Backoff(0.1, lambda away: errors.Unreachable(f"{away}"))
     with pytest.raises(errors.Unreachable, match="answered 500"):
-        patiently(partial(ServiceClient(service.home, "t").get, "/a"), patience)
+        retry_while_unavailable(partial(ServiceClient(service.home, "t").get, "/a"), patience)
     assert len(service.seen) > 1
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client import ServiceAddress, ServiceAway, ServiceClient, byte_range
-from runyard.errors import InvalidArgument, NotFound, StorageFull
+from runyard.client import ServiceAddress, ServiceClient, ServiceUnavailable, byte_range
+from runyard.core.errors import InvalidArgument, NotFound, StorageFull
 from tests.client.scripted_service import HangUp, Hold, Reply, ScriptedService, Step, refusal, scripted
 
 
@@ -100,13 +100,13 @@ class TestConnections:
         assert [seen.path for seen in service.seen] == ["/api/v1/a", "/api/v1/b", "/api/v1/b"]
         assert service.seen[1].headers["x-request-id"] == service.seen[2].headers["x-request-id"]
         service.answers(HangUp(), HangUp())
-        with pytest.raises(ServiceAway):
+        with pytest.raises(ServiceUnavailable):
             client.get("/c")
         assert len(service.seen) == 5
 
     def test_nothing_is_sent_again_on_a_new_connection(self, service: ScriptedService, client: ServiceClient) -> None:
         service.answers(HangUp())
-        with pytest.raises(ServiceAway):
+        with pytest.raises(ServiceUnavailable):
             client.get("/a")
         assert len(service.seen) == 1
 
@@ -115,7 +115,7 @@ class TestConnections:
         service.answers(Reply(), HangUp())
         client.get("/a")
         length = {} if isinstance(body, bytes) else {"Content-Length": "6"}
-        with pytest.raises(ServiceAway), client.open("/b", "PUT", body, length):
+        with pytest.raises(ServiceUnavailable), client.open("/b", "PUT", body, length):
             pass
         assert len(service.seen) == 2
 
@@ -123,7 +123,7 @@ class TestConnections:
         client, over = ServiceClient(service.home, "t", silence_seconds=0.3), threading.Event()
         service.answers(Reply(), Hold(over))
         client.get("/a")
-        with pytest.raises(ServiceAway, match="TimeoutError"):
+        with pytest.raises(ServiceUnavailable, match="TimeoutError"):
             client.get("/b")
         over.set()
         assert [seen.path for seen in service.seen] == ["/api/v1/a", "/api/v1/b"]
@@ -166,9 +166,9 @@ class TestConnections:
         if written is not None:
             (tmp_path / "service.json").write_text(written)
         client = ServiceClient(tmp_path, "t")
-        with pytest.raises(ServiceAway):
+        with pytest.raises(ServiceUnavailable):
             client.get("/a")
-        with pytest.raises(ServiceAway):
+        with pytest.raises(ServiceUnavailable):
             client.download("/a", tmp_path / "target")
 
     def test_a_given_address_that_is_none_is_refused(self) -> None:
@@ -180,18 +180,18 @@ class TestAnswers:
     def test_one_that_ends_early_is_a_failure(self, service: ScriptedService, client: ServiceClient) -> None:
         short = Reply(body=b"12345", promises=9, closes=True)
         service.answers(short, short, short)
-        with pytest.raises(ServiceAway, match="IncompleteRead"):
+        with pytest.raises(ServiceUnavailable, match="IncompleteRead"):
             client.read("/a")
         with client.open("/b") as answer:
             assert answer.read(5) == b"12345"
-            with pytest.raises(ServiceAway, match="4 bytes early"):
+            with pytest.raises(ServiceUnavailable, match="4 bytes early"):
                 answer.read(2)
-        with pytest.raises(ServiceAway, match="4 bytes early"):
+        with pytest.raises(ServiceUnavailable, match="4 bytes early"):
             client.download("/c", service.home / "target")
 
     def test_one_that_is_no_json_is_a_failure(self, service: ScriptedService, client: ServiceClient) -> None:
         service.answers(Reply(body=b"<html>Log in</html>"))
-        with pytest.raises(ServiceAway, match=r"not JSON.*Log in"):
+        with pytest.raises(ServiceUnavailable, match=r"not JSON.*Log in"):
             client.get("/a")
 
     def test_one_that_is_not_read_to_its_end_ends_its_connection(
@@ -236,6 +236,6 @@ class TestAnswers:
         self, service: ScriptedService, client: ServiceClient
     ) -> None:
         service.answers(refusal("standing_by", 503))
-        with pytest.raises(ServiceAway):
+        with pytest.raises(ServiceUnavailable):
             client.download("/a", service.home / "target")
         assert not (service.home / "target").exists()

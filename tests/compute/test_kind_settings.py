@@ -7,13 +7,12 @@ import pytest
 from runyard.compute.fields import option, options_of, read_body, read_variables
 from runyard.compute.ray.kind import RaySettings, RayTarget
 from runyard.compute.registry import ComputeKinds
-from runyard.compute.sites import build_sites
-from runyard.compute.targets import ComputeTargets
+from runyard.compute.sites import ComputeTargets, build_sites
 from runyard.core.definitions.compute import ComputeDefinition
-from runyard.errors import EngineError, InvalidArgument
-from runyard.foundation import SystemClock
-from runyard.settings import read_settings
-from runyard.stores.sql import open_stores
+from runyard.core.errors import EngineError, InvalidArgument
+from runyard.core.settings import read_settings
+from runyard.server.wiring.core import SystemClock
+from runyard.storage.sql.stores import open_stores
 
 
 @dataclass(frozen=True)

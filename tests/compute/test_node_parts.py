@@ -2,13 +2,12 @@ import shutil
 import threading
 from pathlib import Path
 
-from runyard.compute.local.node_parts import NodeParts
-from runyard.compute.local.warm_agent import WarmAgent
-from runyard.ports.engine import PartPhase
+from runyard.core.ports.engine import NodeTaskPhase
+from runyard.node.agent_client import AgentClient, NodeTasks
 
 
 def test_a_part_that_is_removed_while_it_is_looked_at_is_lost(tmp_path: Path) -> None:
-    parts, ended = NodeParts(tmp_path, WarmAgent(tmp_path)), threading.Event()
+    parts, ended = NodeTasks(tmp_path, AgentClient(tmp_path)), threading.Event()
 
     def come_and_go() -> None:
         for _ in range(1000):
@@ -20,6 +19,6 @@ def test_a_part_that_is_removed_while_it_is_looked_at_is_lost(tmp_path: Path) ->
     others.start()
     try:
         while not ended.is_set():
-            assert parts.phase("part") is PartPhase.LOST
+            assert parts.phase("part") is NodeTaskPhase.LOST
     finally:
         others.join()

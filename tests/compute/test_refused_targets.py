@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from runyard.core.definitions.compute import ComputeDefinition
-from runyard.errors import EngineError
-from runyard.services.computes import ComputeRules
+from runyard.core.errors import EngineError
+from runyard.runs.compute_targets import ComputeRules
 
 
 def test_no_site_is_opened_for_a_target_that_is_refused() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runyard.compute.registry import GROUP, ComputeKinds
-from runyard.errors import EngineError
+from runyard.core.errors import EngineError
 from tests.plugins.installing import install
 
 BROKEN = """
@@ -76,7 +76,7 @@ def test_the_command_line_starts_without_looking_for_kinds(command: str) -> None
         "import sys; from runyard.cli.application import build_app\n"
         f"try: build_app(in_terminal=False)({command.split()})\n"
         "except SystemExit: pass\n"
-        "print(sorted(name for name in sys.modules if name.startswith(('runyard.compute', 'runyard.plugins'))))"
+        "print(sorted(name for name in sys.modules if name.startswith(('runyard.compute', 'runyard.core.plugins'))))"
     )
     done = subprocess.run([sys.executable, "-c", watched], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from runyard.stores.schema import metadata
-from runyard.stores.sql import Stores, open_stores
+from runyard.storage.sql.schema import metadata
+from runyard.storage.sql.stores import Stores, open_stores
 from tests.conformance.postgres_server import private_server
 
 

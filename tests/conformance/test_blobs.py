@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.blobs.files import FileBlobStore
-from runyard.blobs.logs import FileLogStore
+from runyard.storage.blobs.logs import FileLogStore
+from runyard.storage.blobs.store import FileBlobStore
 from runyard.testing.blob_store_suite import BlobStoreSuite
 from runyard.testing.log_store_suite import LogStoreSuite
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from runyard.model.assets import AssetKind
-from runyard.model.journal import parse_journal
-from runyard.model.nodes import Node, NodeState
-from runyard.model.runs import RunId, RunQuery
-from runyard.stores.sql import Stores
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.nodes import Node, NodeState
+from runyard.core.records.runs import RunId, RunQuery
+from runyard.runs.history.journal_lines import parse_journal
+from runyard.storage.sql.stores import Stores
 from runyard.testing.records import AT, a_file, a_run, a_workspace, scalars
 
 RUN = RunId("r1")

@@ -2,11 +2,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from runyard.core.principal import OWNER
-from runyard.model.metrics import MetricBatch
-from runyard.model.runs import RunId
+from runyard.core.records.metrics import MetricBatch
+from runyard.core.records.runs import RunId
 from runyard.runs.history.journals import Journals
-from runyard.stores.metrics import SqlMetricStore
-from runyard.stores.sql import Stores
+from runyard.storage.sql.metrics import SqlMetricStore
+from runyard.storage.sql.stores import Stores
 from runyard.testing.clock import FakeClock
 from runyard.testing.records import a_run
 from tests.access import access_to

@@ -12,15 +12,15 @@ from alembic.config import Config
 from sqlalchemy import Engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from runyard.errors import SchemaTooNew, StorageFull
-from runyard.model.lineage import DatasetUse, Direction
-from runyard.model.runs import RunId
-from runyard.model.sweeps import Trial
-from runyard.stores import migration
-from runyard.stores.database import Database, open_database
-from runyard.stores.migration import COPIES_KEPT, MIGRATIONS, migrate
-from runyard.stores.schema import HEAD, metadata
-from runyard.stores.sql import open_stores
+from runyard.core.errors import SchemaTooNew, StorageFull
+from runyard.core.records.lineage import DatasetUse, Direction
+from runyard.core.records.runs import RunId
+from runyard.core.records.sweeps import Trial
+from runyard.storage.sql import migration
+from runyard.storage.sql.database import Database, open_database
+from runyard.storage.sql.migration import COPIES_KEPT, MIGRATIONS, migrate
+from runyard.storage.sql.schema import HEAD, metadata
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import AT, a_run, scalars
 
 LATER = '''
@@ -168,7 +168,7 @@ def test_a_database_of_a_later_release_is_refused(empty_url, later_release):
 
 def test_eight_processes_may_open_a_new_database_at_once(empty_url):
     program = (
-        "import sys; from runyard.stores.sql import open_stores; from runyard.testing.records import AT, a_run;"
+        "import sys; from runyard.storage.sql.stores import open_stores; from runyard.testing.records import AT, a_run;"
         "open_stores(sys.argv[1]).runs.create(a_run(sys.argv[2]))"
     )
     openers = [
@@ -183,7 +183,7 @@ def test_eight_processes_may_open_a_new_database_at_once(empty_url):
 
 def test_alembic_is_not_imported_for_a_new_or_current_database(tmp_path):
     program = (
-        "import sys; from runyard.stores.sql import open_stores\n"
+        "import sys; from runyard.storage.sql.stores import open_stores\n"
         "for _ in range(2): open_stores(sys.argv[1]).close()\n"
         "sys.exit('alembic' in sys.modules)"
     )

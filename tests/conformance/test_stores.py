@@ -1,24 +1,23 @@
 import pytest
 
-from runyard.ports.stores import (
+from runyard.core.ports.stores import (
     AssetStore,
     FileStore,
     LineageStore,
     MetricStore,
     NodeStore,
-    PartStore,
+    NodeTaskStore,
     RunStore,
     TrialStore,
 )
-from runyard.stores.sql import Stores
+from runyard.storage.sql.stores import Stores
 from runyard.testing.asset_store_suite import AssetStoreSuite
 from runyard.testing.file_store_suite import FileStoreSuite
 from runyard.testing.lineage_store_suite import LineageStoreSuite
 from runyard.testing.metric_store_suite import MetricStoreSuite
 from runyard.testing.node_store_suite import NodeStoreSuite
-from runyard.testing.part_store_suite import PartStoreSuite
-from runyard.testing.run_listing_suite import RunListingSuite
-from runyard.testing.run_store_suite import RunStoreSuite
+from runyard.testing.node_task_store_suite import NodeTaskStoreSuite
+from runyard.testing.run_store_suite import RunListingSuite, RunStoreSuite
 from runyard.testing.trial_store_suite import TrialStoreSuite
 
 
@@ -98,9 +97,9 @@ class TestSqlLineageStore(LineageStoreSuite):
         return stores.runs
 
 
-class TestSqlPartStore(PartStoreSuite):
+class TestSqlPartStore(NodeTaskStoreSuite):
     @pytest.fixture
-    def store(self, stores: Stores) -> PartStore:
+    def store(self, stores: Stores) -> NodeTaskStore:
         return stores.parts
 
     @pytest.fixture

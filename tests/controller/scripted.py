@@ -8,39 +8,37 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from runyard.blobs.files import FileBlobStore
-from runyard.blobs.logs import FileLogStore
+from runyard.access.attempt_fence import AttemptFence
+from runyard.access.blobs import CallerBlobs
+from runyard.access.tokens import Tokens
+from runyard.assets.secrets import Vault
+from runyard.assets.workspaces import Workspaces
+from runyard.compute.clusters import Clusters
+from runyard.compute.kind import QueuePool
 from runyard.compute.local.pool import LocalPool
-from runyard.compute.queue_pool import QueuePool
-from runyard.core.definitions.report import NodeReport
+from runyard.core.definitions.node_report import NodeReport
+from runyard.core.errors import EngineError, RunyardError
+from runyard.core.ports.engine import Capabilities, Disk, NodeTaskPhase, ObservedTask, Site, Ticket, ticket_for
+from runyard.core.ports.stores import RunStore
 from runyard.core.principal import OWNER, Principal
-from runyard.errors import EngineError, RunyardError
-from runyard.model.assets import Asset, AssetKind
-from runyard.model.plan import LaunchPlan
-from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
-from runyard.ports.engine import Capabilities, Disk, Observed, PartPhase, Site, Ticket, ticket_for
-from runyard.ports.stores import RunStore
-from runyard.runs.attempt_fence import AttemptFence
+from runyard.core.records.assets import Asset, AssetKind
+from runyard.core.records.launch_plan import LaunchPlan
+from runyard.core.records.runs import AttemptId, RunId, RunRecord, RunStatus
+from runyard.data.datasets.lineage import Lineage
+from runyard.environments.workspace.built_environments import BuiltEnvironments
+from runyard.environments.workspace.locks import EnvironmentLocks
+from runyard.environments.workspace.names import EnvironmentNames
+from runyard.environments.workspace.package_settings import WorkspacePackages
+from runyard.environments.workspace.secrets import RegistryLogins
 from runyard.runs.direct_inputs import DirectInputs
 from runyard.runs.history.journals import Journals
-from runyard.runs.history.notifier import Notifier
-from runyard.runs.history.notifying import NotifyingRunStore
+from runyard.runs.history.notifications import Notifier, NotifyingRunStore
 from runyard.runs.kinds.kind import KindTools
-from runyard.runs.scheduling.controller import Controller
-from runyard.runs.scheduling.environments import LaunchEnvironments
-from runyard.runs.scheduling.launching import Surroundings
-from runyard.runs.scheduling.places import Places
-from runyard.services.built_environments import BuiltEnvironments
-from runyard.services.callers_blobs import CallersBlobs
-from runyard.services.data.lineage import Lineage
-from runyard.services.environment_names import EnvironmentNames
-from runyard.services.environments import Environments
-from runyard.services.package_settings import WorkspacePackages
-from runyard.services.registries import RegistryLogins
-from runyard.services.secrets import Vault
-from runyard.services.tokens import Tokens
-from runyard.services.workspaces import Workspaces
-from runyard.stores.sql import Stores
+from runyard.runs.scheduling.controller import RunController
+from runyard.runs.scheduling.launcher import LaunchDependencies, LaunchEnvironments
+from runyard.storage.blobs.logs import FileLogStore
+from runyard.storage.blobs.store import FileBlobStore
+from runyard.storage.sql.stores import Stores
 from runyard.testing.clock import FakeClock
 from runyard.testing.records import a_run, a_workspace
 from tests.access import access_to
@@ -53,9 +51,9 @@ class PlayedEngine:
     plans: dict[str, LaunchPlan] = field(default_factory=dict)
     stops: list[tuple[str, str]] = field(default_factory=list)
     recovered: list[tuple[str, int]] = field(default_factory=list)
-    phases: dict[str, list[Observed]] = field(default_factory=dict)
+    phases: dict[str, list[ObservedTask]] = field(default_factory=dict)
     is_away: bool = False
-    first_phase: PartPhase = PartPhase.ALIVE
+    first_phase: NodeTaskPhase = NodeTaskPhase.ALIVE
     gives_job_ids: bool = False
     asked: list[list[str]] = field(default_factory=list)
     """The job ids of each question."""
@@ -69,13 +67,13 @@ class PlayedEngine:
         job_id = f"job of {plan.attempt_id}" if self.gives_job_ids else None
         ticket = ticket_for(plan.attempt_id, len(plan.nodes), job_id)
         self.plans[str(ticket)] = plan
-        self.phases[str(ticket)] = [Observed(self.first_phase)] * len(plan.nodes)
+        self.phases[str(ticket)] = [ObservedTask(self.first_phase)] * len(plan.nodes)
         return ticket
 
-    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
+    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[ObservedTask]]:
         self._require_here()
         self.asked.append([ticket.job_id for ticket in tickets])
-        return {ticket: self.phases.get(str(ticket), [Observed(PartPhase.LOST)]) for ticket in tickets}
+        return {ticket: self.phases.get(str(ticket), [ObservedTask(NodeTaskPhase.LOST)]) for ticket in tickets}
 
     def recover(self, ticket: Ticket, node: int) -> None:
         self.recovered.append((str(ticket), node))
@@ -137,7 +135,7 @@ class Stage:
         self.stores, self.clock = stores, FakeClock()
         self.logs = FileLogStore(folder / "logs")
         self.engine, self.far = PlayedEngine(), PlayedEngine()
-        self.queue = PlayedEngine(first_phase=PartPhase.QUEUED, gives_job_ids=True)
+        self.queue = PlayedEngine(first_phase=NodeTaskPhase.QUEUED, gives_job_ids=True)
         self.outputs = PlayedOutputs()
         self._folder = folder
         self.open()
@@ -152,10 +150,10 @@ class Stage:
         here = Site("local", engine, pool, "http://here", Disk.SERVICE)
         queueing = Site("queue", self.queue, QueuePool(), "http://far", queues_itself=True)
         sites = PlayedSites(here, Site("far", self.far, pool, "http://far"), queueing)
-        dependencies = Surroundings(
+        dependencies = LaunchDependencies(
             assets=self.stores.assets,
             files=self.stores.files,
-            clusters=Places(self.stores.assets, sites),
+            clusters=Clusters(self.stores.assets, sites),
             tokens=Tokens("secret"),
             environments=self._environments(runs),
             refuses_missing_gpus=self.refuses_missing_gpus,
@@ -174,7 +172,7 @@ class Stage:
             home=self._folder,
             cpus=2,
         )
-        self.controller = Controller(tools, stores.parts, dependencies, access)
+        self.controller = RunController(tools, stores.parts, dependencies, access)
         notifier.on_end(self.controller.kinds.child_ended)
 
     def _environments(self, runs: RunStore) -> LaunchEnvironments:
@@ -183,8 +181,8 @@ class Stage:
         vault = Vault(assets, key_file=self._folder / "secrets.key")
         packages = WorkspacePackages(vault, Workspaces(assets, runs, self.clock, access))
         built = BuiltEnvironments(assets, EnvironmentNames(assets, self.clock), root, access)
-        blobs = CallersBlobs(FileBlobStore(self._folder / "blobs"), runs, stores.files, assets, access)
-        kept = Environments(runs, assets, blobs, self.clock, access)
+        blobs = CallerBlobs(FileBlobStore(self._folder / "blobs"), runs, stores.files, assets, access)
+        kept = EnvironmentLocks(runs, assets, blobs, self.clock, access)
         return LaunchEnvironments(root, packages, RegistryLogins(vault), built, kept)
 
     def cluster(self, name: str = "gang", **body: Any) -> None:

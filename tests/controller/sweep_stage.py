@@ -2,7 +2,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from runyard.model.runs import RunId, RunRecord, RunStatus, run_of
+from runyard.core.records.runs import RunId, RunRecord, RunStatus, run_of
 from runyard.runs.children import children_of
 from runyard.runs.kinds.sweep.checks import SWEEP_TYPE
 from runyard.runs.kinds.sweep.log import SWEEP_LOG

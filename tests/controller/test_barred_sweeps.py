@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.stores.sql import open_stores
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import a_file
 from tests.controller.sweep_stage import SWEEP, SweepStage
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core.definitions.report import NodeReport
+from runyard.core.definitions.node_report import NodeReport
 from runyard.core.principal import OWNER
-from runyard.model.runs import RunId, RunStatus
+from runyard.core.records.runs import RunId, RunStatus
 from runyard.runs.kinds.build import BUILD_TYPE
-from runyard.stores.sql import open_stores
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import a_run, a_workspace
 from tests.controller.scripted import Stage
 

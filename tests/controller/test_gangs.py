@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import InvalidArgument, Unreachable
-from runyard.model.runs import RunStatus
-from runyard.stores.sql import open_stores
+from runyard.core.errors import InvalidArgument, Unreachable
+from runyard.core.records.runs import RunStatus
+from runyard.storage.sql.stores import open_stores
 from tests.controller.scripted import Stage
 
 FAILED = {"outcome": "failed", "exit_code": 3, "rank": 1, "error": {"code": "UserError", "message": "It broke."}}

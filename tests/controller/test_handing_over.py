@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.ports.engine import Observed, PartPhase, ticket_of
-from runyard.stores.sql import open_stores
+from runyard.core.ports.engine import NodeTaskPhase, ObservedTask, ticket_of
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.storage.sql.stores import open_stores
 from tests.controller.scripted import Stage
 
-GONE = Observed(PartPhase.GONE, "The job was removed.")
+GONE = ObservedTask(NodeTaskPhase.GONE, "The job was removed.")
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_report_that_overtakes_the_others_is_taken(stage: Stage):
 
 def test_what_the_queue_says_is_the_message(stage: Stage):
     queued(stage, 1)
-    stage.queue.phases["r1.1"] = [Observed(PartPhase.QUEUED, "Priority.")]
+    stage.queue.phases["r1.1"] = [ObservedTask(NodeTaskPhase.QUEUED, "Priority.")]
     stage.controller.reconcile()
     assert stage.get().message == "In the queue of 'batch': Priority."
 
@@ -106,7 +106,7 @@ def test_a_service_that_begins_anew_asks_by_the_job_ids(stage: Stage):
     assert stage.queue.asked[-1] == ["job of r1.1", "job of r2.1"]
     assert len(stage.queue.plans) == 2
     stage.tell("running")
-    stage.queue.phases["r1.1"] = [Observed(PartPhase.LOST)]
+    stage.queue.phases["r1.1"] = [ObservedTask(NodeTaskPhase.LOST)]
     stage.controller.reconcile()
     assert stage.queue.recovered == [("r1.1", 0)]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.model.runs import RunStatus
-from runyard.stores.sql import open_stores
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.runs import RunStatus
+from runyard.storage.sql.stores import open_stores
 from tests.controller.scripted import Stage
 
 

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.ports.engine import NodeTaskPhase, ObservedTask
 from runyard.core.principal import OWNER
-from runyard.model.runs import RunId, RunStatus
-from runyard.ports.engine import Observed, PartPhase
+from runyard.core.records.runs import RunId, RunStatus
 from runyard.runs.history.logs import Logs
 from runyard.runs.scheduling import controller
-from runyard.stores.sql import open_stores
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import a_run
 from tests.access import access_to, node_of
 from tests.controller.scripted import FullDisk, Stage
 
-ALIVE = Observed(PartPhase.ALIVE)
-LOST = Observed(PartPhase.LOST)
-GONE = Observed(PartPhase.GONE, "its raylet was killed")
+ALIVE = ObservedTask(NodeTaskPhase.ALIVE)
+LOST = ObservedTask(NodeTaskPhase.LOST)
+GONE = ObservedTask(NodeTaskPhase.GONE, "its raylet was killed")
 LOG = "azureml-logs/70_driver_log_0.txt"
 TICKET = "r1.1*2"
 
@@ -33,7 +33,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     stores.close()
 
 
-def lose(stage: Stage, node: int, seen: Observed = GONE, ticket: str = TICKET) -> None:
+def lose(stage: Stage, node: int, seen: ObservedTask = GONE, ticket: str = TICKET) -> None:
     """The engine sees that of the node from now on, and the controller looks."""
     stage.engine.phases[ticket][node] = seen
     stage.controller.reconcile()

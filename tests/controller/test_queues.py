@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.assets import AssetKind
-from runyard.model.runs import RunId, RunStatus
-from runyard.stores.sql import open_stores
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.runs import RunId, RunStatus
+from runyard.storage.sql.stores import open_stores
 from tests.controller.scripted import Stage
 
 

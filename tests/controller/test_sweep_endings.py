@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.runs.kinds.sweep.ending import Best, Outcome, end_of_sweep
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.runs.kinds.sweep.finalizer import BestChild, SweepOutcome, end_of_sweep
 from runyard.testing.records import a_run
 
 _S = RunStatus
-BEST = Best(RunId("HD_x_0"), 0.9)
+BEST = BestChild(RunId("HD_x_0"), 0.9)
 BARRED = "The environment cannot be made: no xyzzy"
 NO_BEST = {"best_metric_status": "No child logged a number of the primary metric 'acc'."}
 
@@ -19,10 +19,10 @@ def child(number: int, status: RunStatus, message: str = "ValueError: no", code:
     return a_run(f"HD_x_{number}", status, sequence=number, error=error)
 
 
-def outcome(ends: str, **more: Any) -> Outcome:
+def outcome(ends: str, **more: Any) -> SweepOutcome:
     """`ends`: a letter for each child, c(ompleted), f(ailed), x (canceled)."""
     statuses = {"c": _S.COMPLETED, "f": _S.FAILED, "x": _S.CANCELED}
-    return Outcome("acc", [child(number, statuses[end]) for number, end in enumerate(ends)], **more)
+    return SweepOutcome("acc", [child(number, statuses[end]) for number, end in enumerate(ends)], **more)
 
 
 def named(*numbers: int) -> frozenset[RunId]:
@@ -59,7 +59,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("found", "status", "warnings"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_a_sweep_ends_as_its_children_have(found: Outcome, status: RunStatus, warnings: list[str]) -> None:
+def test_a_sweep_ends_as_its_children_have(found: SweepOutcome, status: RunStatus, warnings: list[str]) -> None:
     end = end_of_sweep(found)
     assert end.status is status
     assert len(end.warnings) == len(warnings)
@@ -73,14 +73,14 @@ def test_a_sweep_ends_as_its_children_have(found: Outcome, status: RunStatus, wa
 def test_causes_that_differ_in_numbers_alone_are_one() -> None:
     causes = ["ValueError: lr 0.1 is bad", "OSError: disk", "ValueError: lr 2e-05 is bad"]
     children = [child(number, _S.FAILED, cause) for number, cause in enumerate(causes)]
-    message = end_of_sweep(Outcome("acc", children)).error["error"]["message"]
+    message = end_of_sweep(SweepOutcome("acc", children)).error["error"]["message"]
     expected = "The commonest cause, of 2 (as of HD_x_0): ValueError: lr 0.1 is bad"
     assert message == f"All 3 children failed. {expected}"
 
 
 def test_a_cause_of_the_platform_is_told_as_such() -> None:
     children = [child(0, _S.FAILED, "No room.\nTry later.", "ServiceError")]
-    error = end_of_sweep(Outcome("acc", children)).error["error"]
+    error = end_of_sweep(SweepOutcome("acc", children)).error["error"]
     assert (error["code"], error["message"]) == (
         "ServiceError",
         "1 of 1 child failed. The cause (as of HD_x_0): No room.",
@@ -89,7 +89,7 @@ def test_a_cause_of_the_platform_is_told_as_such() -> None:
 
 def test_a_cause_that_is_announced_is_told_with_what_follows() -> None:
     children = [child(0, _S.FAILED, "Resolving the packages failed. uv says:\n  there is no xyzzy\n")]
-    message = end_of_sweep(Outcome("acc", children)).error["error"]["message"]
+    message = end_of_sweep(SweepOutcome("acc", children)).error["error"]["message"]
     assert message.endswith("Resolving the packages failed. uv says: there is no xyzzy")
 
 
@@ -104,7 +104,7 @@ def test_the_log_has_the_cause_and_the_warnings() -> None:
 
 
 def test_children_without_a_cause_are_told_too() -> None:
-    found = Outcome("acc", [a_run("HD_x_0", _S.FAILED)])
+    found = SweepOutcome("acc", [a_run("HD_x_0", _S.FAILED)])
     assert end_of_sweep(found).error["error"]["message"].endswith("it is not known")
 
 

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from runyard.model.runs import RunStatus
-from runyard.stores.sql import open_stores
+from runyard.core.records.runs import RunStatus
+from runyard.storage.sql.stores import open_stores
 from tests.controller.sweep_stage import SWEEP, SweepStage
 from tests.service.sweep_parts import Killed, KilledAfter
 

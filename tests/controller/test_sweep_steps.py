@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from runyard.errors import StorageFull
-from runyard.model.runs import RunId, RunStatus
+from runyard.core.errors import StorageFull
+from runyard.core.records.runs import RunId, RunStatus
 from runyard.runs.kinds.sweep.live_sweep import LiveSweep
 from runyard.runs.runs import Runs
-from runyard.stores.sql import open_stores
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import a_file, a_run
 from tests.access import access_to
 from tests.controller.scripted import FullDisk

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.datastores import open_store
-from runyard.datastores.creating import create_root
-from runyard.errors import AccessDenied, InvalidArgument, NotYet, Unreachable
-from runyard.model.data import NetworkRules, StoreAccess
+from runyard.core.errors import AccessDenied, InvalidArgument, NotYet, Unreachable
+from runyard.core.records.data import NetworkRules, StoreAccess
+from runyard.data.datastores import open_store
+from runyard.data.datastores.root_creation import create_root
 from tests.servers.azurite_server import ACCOUNT, AzuriteServer
 
 RULES = NetworkRules(retry_seconds=5)

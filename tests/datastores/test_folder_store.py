@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.datastores import open_store
-from runyard.datastores.folders.store import FolderStore
-from runyard.errors import AccessDenied, InvalidArgument, NotFound, RunyardError, SourceChanged, StorageFull
-from runyard.model.data import NetworkRules, StoreAccess, StoredFile
-from runyard.ports.data import DataStore, PutsMany
+from runyard.core.errors import AccessDenied, InvalidArgument, NotFound, RunyardError, SourceChanged, StorageFull
+from runyard.core.ports.data import BatchWriter, DataStore
+from runyard.core.records.data import NetworkRules, StoreAccess, StoredFile
+from runyard.data.datastores import open_store
+from runyard.data.datastores.folder_store import FolderStore
 from runyard.testing.data_store_suite import DataStoreSuite
 from runyard.testing.small_disk import mounted
 
@@ -176,7 +176,7 @@ def test_a_file_changed_by_anybody_is_noticed(store: FolderStore, folder: Path, 
 
 
 def test_many_files_are_put_together(store: FolderStore, tmp_path: Path) -> None:
-    assert isinstance(store, PutsMany)
+    assert isinstance(store, BatchWriter)
     items = [(f"{number % 7}/{number}", tmp_path / str(number)) for number in range(300)]
     for path, source in items:
         source.write_text(path)
@@ -219,7 +219,7 @@ def test_a_disk_that_fills_during_fetch_leaves_no_part(store: FolderStore, folde
 KILLED_WHILE_PUTTING = """
 import os, signal, sys
 from pathlib import Path
-from runyard.datastores.folders.store import FolderStore
+from runyard.data.datastores.folder_store import FolderStore
 def die(count): os.kill(os.getpid(), signal.SIGKILL)
 FolderStore(Path(sys.argv[1])).put("model", Path(sys.argv[2]), overwrite=True, progress=die)
 """
@@ -239,5 +239,5 @@ def test_what_a_killed_writer_left_on_a_simpler_file_system_is_not_listed(store:
 
 
 def test_folders_need_neither_obstore_nor_ssl() -> None:
-    check = "import sys, runyard.datastores; sys.exit(bool({'obstore', 'ssl'} & set(sys.modules)))"
+    check = "import sys, runyard.data.datastores; sys.exit(bool({'obstore', 'ssl'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -13,10 +13,10 @@ import pytest
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from runyard.datastores import open_store
-from runyard.datastores.objects.gate import Gate, gate_for
-from runyard.errors import AccessDenied
-from runyard.model.data import NetworkRules, StoreAccess
+from runyard.core.errors import AccessDenied
+from runyard.core.records.data import NetworkRules, StoreAccess
+from runyard.data.datastores import open_store
+from runyard.data.datastores.objects.egress_proxy import EgressProxy, egress_proxy_for
 from tests.servers.certificates import Certificate, make_certificate
 
 
@@ -59,13 +59,13 @@ def server(certificate: Certificate) -> Iterator[str]:
 
 
 @pytest.fixture
-def gate() -> Iterator[Gate]:
-    made = Gate(NetworkRules(silence_seconds=5))
+def gate() -> Iterator[EgressProxy]:
+    made = EgressProxy(NetworkRules(silence_seconds=5))
     yield made
     made.close()
 
 
-def answer(gate: Gate, place: str, login: str | None = None, method: str = "CONNECT") -> int:
+def answer(gate: EgressProxy, place: str, login: str | None = None, method: str = "CONNECT") -> int:
     url = urlsplit(gate.url)
     connection = http.client.HTTPConnection("127.0.0.1", url.port or 0, timeout=10)
     headers = {"Proxy-Authorization": login or basic(gate)}
@@ -76,12 +76,14 @@ def answer(gate: Gate, place: str, login: str | None = None, method: str = "CONN
         connection.close()
 
 
-def basic(gate: Gate) -> str:
+def basic(gate: EgressProxy) -> str:
     url = urlsplit(gate.url)
     return f"Basic {b64encode(f'{url.username}:{url.password}'.encode()).decode()}"
 
 
-def test_a_store_is_read_through_the_gate_and_not_led_astray(gate: Gate, server: str, certificate: Certificate) -> None:
+def test_a_store_is_read_through_the_gate_and_not_led_astray(
+    gate: EgressProxy, server: str, certificate: Certificate
+) -> None:
     client = S3Store(
         "bucket",
         endpoint=server,
@@ -96,18 +98,18 @@ def test_a_store_is_read_through_the_gate_and_not_led_astray(gate: Gate, server:
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "2852039166"])
-def test_the_gate_leads_to_no_metadata_service(gate: Gate, host: str) -> None:
+def test_the_gate_leads_to_no_metadata_service(gate: EgressProxy, host: str) -> None:
     assert answer(gate, f"{host}:443") == 403
 
 
 def test_the_gate_of_a_shared_server_leads_to_public_addresses_alone(server: str) -> None:
-    gate = gate_for(NetworkRules(allow_private=False, silence_seconds=5))
+    gate = egress_proxy_for(NetworkRules(allow_private=False, silence_seconds=5))
     for place in (urlsplit(server).netloc, "localhost:443", "10.0.0.1:443", "[::1]:443"):
         assert answer(gate, place) == 403
-    assert gate_for(NetworkRules(allow_private=False, silence_seconds=5)) is gate
+    assert egress_proxy_for(NetworkRules(allow_private=False, silence_seconds=5)) is gate
 
 
-def test_the_gate_opens_to_nobody_else(gate: Gate, server: str) -> None:
+def test_the_gate_opens_to_nobody_else(gate: EgressProxy, server: str) -> None:
     place = urlsplit(server).netloc
     assert answer(gate, place) == 200
     assert answer(gate, place, login="Basic Z2F0ZTpndWVzcw==") == 403

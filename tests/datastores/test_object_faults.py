@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from runyard.datastores import open_store
-from runyard.errors import AccessDenied, AlreadyExists, InvalidArgument, NotFound, Unreachable
-from runyard.model.data import NetworkRules, StoreAccess, StoredFile
-from runyard.ports.data import DataStore
+from runyard.core.errors import AccessDenied, AlreadyExists, InvalidArgument, NotFound, Unreachable
+from runyard.core.ports.data import DataStore
+from runyard.core.records.data import NetworkRules, StoreAccess, StoredFile
+from runyard.data.datastores import open_store
 from tests.servers.azurite_server import ACCOUNT, AzuriteServer
 from tests.servers.gateway import Gateway
 

@@ -5,10 +5,10 @@ import traceback
 
 import pytest
 
-from runyard.datastores import open_store
-from runyard.datastores.objects.endpoints import azure_endpoint, gcs_endpoint, s3_endpoint
-from runyard.errors import AccessDenied, InvalidArgument
-from runyard.model.data import NetworkRules, StoreAccess
+from runyard.core.errors import AccessDenied, InvalidArgument
+from runyard.core.records.data import NetworkRules, StoreAccess
+from runyard.data.datastores import open_store
+from runyard.data.datastores.objects.location import azure_endpoint, gcs_endpoint, s3_endpoint
 
 SECRET = "c2VjcmV0LXNlY3JldC1zZWNyZXQ="
 LOOPBACK = {"endpoint": "http://127.0.0.1:9", "account_name": "account"}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from runyard.datastores import open_store
-from runyard.model.data import NetworkRules, StoreAccess
-from runyard.ports.data import DataStore
+from runyard.core.ports.data import DataStore
+from runyard.core.records.data import NetworkRules, StoreAccess
+from runyard.data.datastores import open_store
 from runyard.testing.data_store_suite import DataStoreSuite
 
 pytestmark = pytest.mark.servers

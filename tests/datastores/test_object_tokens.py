@@ -10,9 +10,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from runyard.datastores import open_store
-from runyard.errors import AccessDenied, NotFound, SourceChanged, Unreachable
-from runyard.model.data import NetworkRules, StoreAccess
+from runyard.core.errors import AccessDenied, NotFound, SourceChanged, Unreachable
+from runyard.core.records.data import NetworkRules, StoreAccess
+from runyard.data.datastores import open_store
 from tests.servers.azurite_server import ACCOUNT, AzuriteServer
 from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.gateway import Gateway

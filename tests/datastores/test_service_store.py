@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from runyard.client import ServiceClient
-from runyard.datastores import open_store
-from runyard.errors import AccessDenied, AlreadyExists, DataFailed, StorageFull, Unreachable
-from runyard.model.data import NetworkRules, StoreAccess
-from runyard.ports.data import DataStore, PutsMany, ReadsMany
+from runyard.core.errors import AccessDenied, AlreadyExists, DataFailed, StorageFull, Unreachable
+from runyard.core.ports.data import BatchReader, BatchWriter, DataStore
+from runyard.core.records.data import NetworkRules, StoreAccess
+from runyard.data.datastores import open_store
 from runyard.testing.data_store_suite import DataStoreSuite
 from runyard.testing.small_disk import mounted
 from tests.open_service import OpenService, serving_outside
@@ -124,8 +124,8 @@ def test_many_small_files_come_and_go_in_few_requests(
     for number, path in enumerate(paths):
         (tmp_path / str(number)).write_bytes(path.encode())
     store = open_store(access, QUICK)
-    assert isinstance(store, ReadsMany)
-    assert isinstance(store, PutsMany)
+    assert isinstance(store, BatchReader)
+    assert isinstance(store, BatchWriter)
     stored = store.put_many(
         [(path, tmp_path / str(number)) for number, path in enumerate(paths)], overwrite=False, progress=_quiet
     )
@@ -143,7 +143,7 @@ def test_a_small_file_that_is_there_stops_the_many(access: StoreAccess, tmp_path
     store = open_store(access, QUICK)
     store.put("b", tmp_path / "new", overwrite=True, progress=_quiet)
     (tmp_path / "new").write_bytes(b"newer")
-    assert isinstance(store, PutsMany)
+    assert isinstance(store, BatchWriter)
     with pytest.raises(AlreadyExists, match="'b'"):
         store.put_many([("a", tmp_path / "new"), ("b", tmp_path / "new")], overwrite=False, progress=_quiet)
     assert bytes(store.read("b", 0, 3)) == b"new"

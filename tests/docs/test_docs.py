@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.model.causes import Cause
-from runyard.model.package_settings import PackageSettings
-from runyard.model.web_services import ServiceType
-from runyard.planning.docker_arguments import parsed_arguments
-from runyard.planning.web_services.service_parameters import PARAMETERS
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.environments import FailureCause, PackageSettings
+from runyard.core.records.web_services import ServiceType
+from runyard.environments.planning.docker_arguments import parse_docker_arguments
+from runyard.serving.deployments.parameters import PARAMETERS
 from tests.conftest import end_home
 from tests.docs.markdown import anchors, lay_out, links, python_blocks
 
@@ -91,7 +90,7 @@ def first_cells(page, heading):
 
 
 def test_the_page_of_environments_tells_of_every_cause_of_failure():
-    assert first_cells("environments.md", "When it fails") == list(Cause)
+    assert first_cells("environments.md", "When it fails") == list(FailureCause)
 
 
 def test_the_page_of_environments_has_every_setting_of_packages():
@@ -100,7 +99,7 @@ def test_the_page_of_environments_has_every_setting_of_packages():
 
 def test_the_page_of_environments_names_every_docker_argument_that_is_followed():
     with pytest.raises(InvalidArgument) as refused:
-        parsed_arguments(["--no-such-option"])
+        parse_docker_arguments(["--no-such-option"])
     known = set(re.findall(r"--[a-z-]+", refused.value.hint))
     page = (REPOSITORY / "docs" / "environments.md").read_text(encoding="utf-8")
     (row,) = re.findall(r"^\| `docker.arguments`.*$", page, re.MULTILINE)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from azureml.train.hyperdrive import BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy
-from runyard.tuning.expressions import KINDS
-from runyard.tuning.spec import checked_sweep
-from runyard.tuning.stopping.histories import Histories
-from runyard.tuning.stopping.policies import policy_of
+from runyard.runs.kinds.sweep.early_stopping.histories import Histories
+from runyard.runs.kinds.sweep.early_stopping.policies import policy_of
+from runyard.runs.kinds.sweep.sampling.expressions import KINDS
+from runyard.runs.kinds.sweep.spec import checked_sweep
 from runyard_sdk.tuning import AshaPolicy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runyard.compute.ray.site import RaySite
-from runyard.foundation import SystemClock
-from runyard.model.nodes import NodeState
-from runyard.model.runs import RunId
-from runyard.planning.vm_sizes import BUILT_IN
-from runyard.testing.engine_suite import EngineDesk, eventually, on_nodes
+from runyard.compute.ray.kind import RaySite
+from runyard.compute.vm_sizes import BUILT_IN
+from runyard.core.records.nodes import NodeState
+from runyard.core.records.runs import RunId
+from runyard.server.wiring.core import SystemClock
+from runyard.testing.engine_suite import EngineHarness, eventually, on_nodes
 from tests.engines.ray_cluster import RayCluster, ray_cluster
 from tests.node.recording_service import RecordingService
 
@@ -31,11 +31,11 @@ def scaling_cluster() -> Iterator[RayCluster]:
 
 
 @pytest.fixture
-def desk(home: Path, peer: RecordingService, scaling_cluster: RayCluster) -> Iterator[EngineDesk]:
+def desk(home: Path, peer: RecordingService, scaling_cluster: RayCluster) -> Iterator[EngineHarness]:
     url = json.loads((home / "service.json").read_text())["url"]
     made = RaySite(scaling_cluster.address, home, SystemClock(), url=url, ca="", sizes=BUILT_IN, on_change=lambda: None)
     made.link.call("state", seconds=10, patience_seconds=60)
-    yield EngineDesk(
+    yield EngineHarness(
         peer=peer,
         open_site=lambda: made.site,
         body={"engine": "ray", "resources": {"cpu": 2}, "max_nodes": 3, "idle_seconds_before_scaledown": 1},
@@ -49,7 +49,7 @@ def _cannot(_: str) -> None:
     raise NotImplementedError
 
 
-def test_nodes_come_for_a_gang_and_go_when_it_has_ended(desk: EngineDesk, scaling_cluster: RayCluster) -> None:
+def test_nodes_come_for_a_gang_and_go_when_it_has_ended(desk: EngineHarness, scaling_cluster: RayCluster) -> None:
     run = on_nodes("grows-1", 2)
     assert desk.site.pool.list(desk.cluster) == []
     waiting = desk.site.pool.hold(desk.cluster, run)
@@ -62,14 +62,14 @@ def test_nodes_come_for_a_gang_and_go_when_it_has_ended(desk: EngineDesk, scalin
     _soon(lambda: _resized(desk) == 0, "no node")
 
 
-def test_a_minimum_is_kept_without_any_run_and_given_up_with_its_target(desk: EngineDesk) -> None:
+def test_a_minimum_is_kept_without_any_run_and_given_up_with_its_target(desk: EngineHarness) -> None:
     kept = replace(desk.cluster, body={**desk.body, "min_nodes": 1})
     desk.site.pool.resize([kept], living=set())
     _soon(lambda: len(desk.site.pool.list(kept)) == 1, "one node")
     _soon(lambda: _resized(desk) == 0, "no node")
 
 
-def _resized(desk: EngineDesk) -> int:
+def _resized(desk: EngineHarness) -> int:
     """What the controller does now and then."""
     desk.site.pool.resize([desk.cluster], living=set[RunId]())
     return len(desk.site.pool.list(desk.cluster))

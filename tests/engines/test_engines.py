@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from runyard.compute.local.engine import LocalEngine
+from runyard.compute.local.kind import LocalEngine
 from runyard.compute.local.pool import LocalPool
-from runyard.compute.ray.site import RaySite
-from runyard.foundation import SystemClock
-from runyard.model.nodes import Node
-from runyard.node.attempt import AttemptFolder
-from runyard.node.processes import identify
-from runyard.planning.vm_sizes import BUILT_IN
-from runyard.ports.engine import Disk, Site
-from runyard.stores.sql import open_stores
-from runyard.testing.engine_suite import EngineDesk, EngineSuite, eventually, kill
+from runyard.compute.ray.kind import RaySite
+from runyard.compute.vm_sizes import BUILT_IN
+from runyard.core.ports.engine import Disk, Site
+from runyard.core.records.nodes import Node
+from runyard.node.processes.procfs import identify
+from runyard.node.task_folder import TaskFolder
+from runyard.server.wiring.core import SystemClock
+from runyard.storage.sql.stores import open_stores
+from runyard.testing.engine_suite import EngineHarness, EngineSuite, eventually, kill
 from runyard.testing.records import a_workspace
 from tests.engines.ray_cluster import RayCluster
 from tests.node.recording_service import RecordingService
 
 
 def kill_supervisor(home: Path, part: str) -> None:
-    supervisor = eventually(AttemptFolder(home, part).supervisor, lambda found: found is not None)
+    supervisor = eventually(TaskFolder(home, part).supervisor, lambda found: found is not None)
     assert supervisor is not None
     kill(supervisor)
 
@@ -36,14 +36,14 @@ def kill_agent(home: Path) -> None:
 
 class TestLocal(EngineSuite):
     @pytest.fixture
-    def desk(self, home: Path, peer: RecordingService) -> Iterator[EngineDesk]:
+    def desk(self, home: Path, peer: RecordingService) -> Iterator[EngineHarness]:
         stores = open_stores(f"sqlite:///{home}/runyard.db")
         stores.assets.create_workspace(a_workspace())
 
         def open_site() -> Site:
             return Site("local", LocalEngine(home), LocalPool(stores.nodes, SystemClock()), "", Disk.SERVICE)
 
-        yield EngineDesk(
+        yield EngineHarness(
             peer=peer,
             open_site=open_site,
             body={"type": "AmlCompute", "max_nodes": 3},
@@ -56,7 +56,7 @@ class TestLocal(EngineSuite):
 @pytest.mark.engines
 class TestRay(EngineSuite):
     @pytest.fixture
-    def desk(self, home: Path, peer: RecordingService, cluster: RayCluster) -> Iterator[EngineDesk]:
+    def desk(self, home: Path, peer: RecordingService, cluster: RayCluster) -> Iterator[EngineHarness]:
         address = cluster.address
         # Another service has other agents, which take seconds to start on each node.
         (home / "service-id").write_text("0123456789ab")
@@ -80,7 +80,7 @@ class TestRay(EngineSuite):
             (found,) = cluster.node_home.glob(f"*/*/attempts/{part}")
             return found.parent.parent
 
-        desk = EngineDesk(
+        desk = EngineHarness(
             peer=peer,
             open_site=open_site,
             body={"type": "Ray", "engine": "ray", "address": address, "resources": {"cpu": 2}, "max_nodes": 3},

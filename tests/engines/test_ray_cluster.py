@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from runyard.compute.ray.attaching import check_address
-from runyard.compute.ray.site import RaySite
-from runyard.errors import EngineError
-from runyard.foundation import SystemClock
-from runyard.planning.vm_sizes import BUILT_IN
-from runyard.testing.engine_suite import GOES_ON, EngineDesk, eventually, on_nodes
+from runyard.compute.ray.kind import RaySite, check_address
+from runyard.compute.vm_sizes import BUILT_IN
+from runyard.core.errors import EngineError
+from runyard.server.wiring.core import SystemClock
+from runyard.testing.engine_suite import GOES_ON, EngineHarness, eventually, on_nodes
 from tests.engines.ray_cluster import RayCluster
 from tests.node.recording_service import RecordingService
 
 pytestmark = pytest.mark.engines
-OpenDesk = Callable[..., EngineDesk]
+OpenDesk = Callable[..., EngineHarness]
 CONNECT_SECONDS = 120.0
 """Ray starts a server for each client, and gives it up when that takes long: the bridge then tries again."""
 
@@ -27,16 +26,16 @@ CONNECT_SECONDS = 120.0
 def open_desk(home: Path, peer: RecordingService) -> Iterator[OpenDesk]:
     """A service of its own on a cluster."""
     url = json.loads((home / "service.json").read_text())["url"]
-    opened: list[tuple[EngineDesk, RaySite]] = []
+    opened: list[tuple[EngineHarness, RaySite]] = []
 
-    def open_desk(address: str, folder: str = "", **body: object) -> EngineDesk:
+    def open_desk(address: str, folder: str = "", **body: object) -> EngineHarness:
         place = home / folder
         place.mkdir(exist_ok=True)
         made = RaySite(address, place, SystemClock(), url=url, ca="", sizes=BUILT_IN, on_change=lambda: None)
         made.link.start()
         eventually(made.link.away_seconds, lambda seconds: seconds == 0, seconds=CONNECT_SECONDS)
         whole = {"engine": "ray", "resources": {"cpu": 1}, "max_nodes": 3, **body}
-        desk = EngineDesk(peer, lambda: made.site, whole, kill_supervisor=_cannot, kill_agent=_cannot)
+        desk = EngineHarness(peer, lambda: made.site, whole, kill_supervisor=_cannot, kill_agent=_cannot)
         opened.append((desk, made))
         return desk
 

@@ -14,22 +14,20 @@ from pathlib import Path
 import pytest
 
 from runyard.compute.ray.address import parse_address, require_ray
+from runyard.compute.ray.cluster_client import NodeSilent
+from runyard.compute.ray.cluster_state import ClusterState, NodeKind, RayNode, bundle_of, check_allocation, words_for
 from runyard.compute.ray.engine import RayEngine
-from runyard.compute.ray.names import GangName, parse_gang, service_id
-from runyard.compute.ray.ray_cluster import NodeSilent
-from runyard.compute.ray.sizes import bundle_of, check_gang, words_for
-from runyard.compute.ray.state import ClusterState, NodeKind, RayNode
-from runyard.compute.remote.node_agent import require_version
-from runyard.compute.remote.node_home import claim_home
-from runyard.compute.remote.placements import Placement, Placements
+from runyard.compute.ray.names import AllocationName, parse_allocation_name, service_id
+from runyard.compute.remote.node_agent import claim_home, require_version
+from runyard.compute.remote.nodes import Placement, Placements
 from runyard.compute.sites import read_vm_sizes
-from runyard.errors import EngineError, InvalidArgument
-from runyard.model.runs import AttemptId, RunId
-from runyard.node.fence import open_guard, parse_guard
-from runyard.node.processes import ProcessId, identify
-from runyard.planning.vm_sizes import BUILT_IN
-from runyard.ports.engine import Observed, PartPhase, ticket_for
-from runyard.version import VERSION
+from runyard.compute.vm_sizes import BUILT_IN
+from runyard.core.errors import EngineError, InvalidArgument
+from runyard.core.ports.engine import NodeTaskPhase, ObservedTask, ticket_for
+from runyard.core.records.runs import AttemptId, RunId
+from runyard.core.version import VERSION
+from runyard.node.guard import open_guard, parse_guard
+from runyard.node.processes.procfs import ProcessId, identify
 
 GB = 1024**3
 
@@ -92,9 +90,9 @@ def test_an_address_that_swallows_what_it_is_sent_is_told_within_seconds() -> No
 
 
 def test_a_gang_is_known_again_by_its_name_whatever_is_in_it() -> None:
-    name = GangName("0123456789ab", "a/b", "gpu cluster", "run_1/../x")
-    assert parse_gang(str(name)) == name
-    assert parse_gang("somebody/elses") is None
+    name = AllocationName("0123456789ab", "a/b", "gpu cluster", "run_1/../x")
+    assert parse_allocation_name(str(name)) == name
+    assert parse_allocation_name("somebody/elses") is None
 
 
 def test_a_home_keeps_its_service_id_and_another_has_another(tmp_path: Path) -> None:
@@ -129,20 +127,20 @@ def a_state(*, autoscales: bool | None = False, kinds: tuple[NodeKind, ...] = ()
 
 
 def test_a_gang_that_fits_passes_and_one_too_many_is_refused_with_the_numbers() -> None:
-    check_gang(2, {"CPU": 4.0}, a_state())
+    check_allocation(2, {"CPU": 4.0}, a_state())
     with pytest.raises(InvalidArgument, match=r"needs 3 nodes with 4 CPU each .* can give 2"):
-        check_gang(3, {"CPU": 4.0}, a_state())
+        check_allocation(3, {"CPU": 4.0}, a_state())
     with pytest.raises(InvalidArgument, match=r"1 node with 1 GPU, 2 GB each .* can give 0.*0 GPU, 0 GB"):
-        check_gang(1, {"GPU": 1.0, "memory": 2.0 * GB}, a_state())
+        check_allocation(1, {"GPU": 1.0, "memory": 2.0 * GB}, a_state())
 
 
 def test_what_an_autoscaler_can_start_counts_and_what_cannot_be_told_passes() -> None:
     kinds = (NodeKind("large", {"CPU": 64.0}, 5),)
-    check_gang(5, {"CPU": 64.0}, a_state(autoscales=True, kinds=kinds))
+    check_allocation(5, {"CPU": 64.0}, a_state(autoscales=True, kinds=kinds))
     with pytest.raises(InvalidArgument, match="can give 5"):
-        check_gang(6, {"CPU": 64.0}, a_state(autoscales=True, kinds=kinds))
-    check_gang(100, {"CPU": 64.0}, a_state(autoscales=None))
-    check_gang(100, {"CPU": 64.0}, a_state(autoscales=True))
+        check_allocation(6, {"CPU": 64.0}, a_state(autoscales=True, kinds=kinds))
+    check_allocation(100, {"CPU": 64.0}, a_state(autoscales=None))
+    check_allocation(100, {"CPU": 64.0}, a_state(autoscales=True))
 
 
 def test_sizes_are_told_in_words() -> None:
@@ -276,19 +274,19 @@ def an_engine(cluster: SilentNodes, folder: Path, clock: Clock | None = None) ->
     return RayEngine(cluster, placements, dict, clock or Clock())
 
 
-def observed(engine: RayEngine) -> list[Observed]:
+def observed(engine: RayEngine) -> list[ObservedTask]:
     return list(engine.observe([ticket_for("r.1", 2)])[ticket_for("r.1", 2)])
 
 
 def test_a_silent_node_that_ray_still_has_is_no_loss_and_hides_no_other(tmp_path: Path) -> None:
     seen = observed(an_engine(SilentNodes("n1"), tmp_path))
-    assert [part.phase for part in seen] == [PartPhase.ALIVE, PartPhase.ALIVE]
+    assert [part.phase for part in seen] == [NodeTaskPhase.ALIVE, NodeTaskPhase.ALIVE]
     assert "n1 (10.0.0.1) does not answer" in seen[1].why
 
 
 def test_a_silent_node_that_ray_has_given_up_meanwhile_is_gone(tmp_path: Path) -> None:
     seen = observed(an_engine(SilentNodes("n1", leaves=("n1",)), tmp_path))
-    assert [part.phase for part in seen] == [PartPhase.ALIVE, PartPhase.GONE]
+    assert [part.phase for part in seen] == [NodeTaskPhase.ALIVE, NodeTaskPhase.GONE]
 
 
 def test_nothing_is_said_when_no_node_answers(tmp_path: Path) -> None:
@@ -313,10 +311,10 @@ def test_what_is_to_end_on_a_node_that_stays_silent_is_gone_after_a_minute(tmp_p
     with pytest.raises(EngineError, match="n1 is silent"):
         engine.cancel(ticket_for("r.1", 2), grace=timedelta(seconds=1))
     clock.now += 59
-    assert [part.phase for part in observed(engine)] == [PartPhase.ALIVE, PartPhase.ALIVE]
+    assert [part.phase for part in observed(engine)] == [NodeTaskPhase.ALIVE, NodeTaskPhase.ALIVE]
     clock.now += 1
     seen = observed(engine)
-    assert [part.phase for part in seen] == [PartPhase.ALIVE, PartPhase.GONE]
+    assert [part.phase for part in seen] == [NodeTaskPhase.ALIVE, NodeTaskPhase.GONE]
     assert "n1 (10.0.0.1) has not answered for 60 s, though Ray calls it alive" in seen[1].why
 
 
@@ -325,4 +323,4 @@ def test_what_goes_on_is_not_given_up_for_a_node_that_stays_silent(tmp_path: Pat
     engine = an_engine(SilentNodes("n1"), tmp_path, clock)
     observed(engine)
     clock.now += 600
-    assert [part.phase for part in observed(engine)] == [PartPhase.ALIVE, PartPhase.ALIVE]
+    assert [part.phase for part in observed(engine)] == [NodeTaskPhase.ALIVE, NodeTaskPhase.ALIVE]

@@ -10,7 +10,7 @@ import pytest
 from azureml.core import Run
 from azureml.core.compute import ComputeTarget, RayCompute
 from azureml.core.runconfig import MpiConfiguration, PyTorchConfiguration
-from runyard.node.processes import carrying
+from runyard.node.processes.procfs import processes_with_variable
 from runyard_sdk.client import Client
 from tests.engines.ray_cluster import RayCluster
 from tests.faults.yard import Yard, ended, eventually, message_of
@@ -84,7 +84,7 @@ def on_ray(nodes: int = 1, target: str = "ray") -> dict[str, Any]:
 
 
 def processes_of(run: Run) -> set[Any]:
-    return carrying("RUNYARD_ATTEMPT", f"{run.id}.1")
+    return processes_with_variable("RUNYARD_ATTEMPT", f"{run.id}.1")
 
 
 def begun(run: Run, ranks: int) -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.uv import UvEnvironments
+from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.wheelhouse import submitter_without_index
 
 

@@ -4,16 +4,16 @@ import tempfile
 
 import pytest
 
-from runyard.containers.archives import END_MARK, TRIES, sent_again_if_broken, writing_tar
-from runyard.containers.failures import Refused
+from runyard.environments.containers.failures import EngineRefused
+from runyard.environments.containers.transport import END_MARK, TRIES, retry_broken_pipe, tar_writer
 
-BROKEN = Refused("PUT /archive", 500, "passing bulk input to subprocess: write |1: broken pipe")
+BROKEN = EngineRefused("PUT /archive", 500, "passing bulk input to subprocess: write |1: broken pipe")
 
 
 @pytest.mark.parametrize("content", [b"words", b"", bytes(3 * tarfile.BLOCKSIZE)])
 def test_a_tar_ends_at_its_end_mark(content: bytes) -> None:
     with tempfile.SpooledTemporaryFile() as archive:
-        with writing_tar(archive) as tar:
+        with tar_writer(archive) as tar:
             entry = tarfile.TarInfo("file")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
@@ -36,10 +36,10 @@ def test_a_broken_put_is_tried_again_from_the_beginning(failures: int, arrives: 
             raise BROKEN
 
     if arrives:
-        sent_again_if_broken(archive, send)
+        retry_broken_pipe(archive, send)
     else:
-        with pytest.raises(Refused):
-            sent_again_if_broken(archive, send)
+        with pytest.raises(EngineRefused):
+            retry_broken_pipe(archive, send)
     assert received == [b"whole"] * min(failures + 1, TRIES)
 
 
@@ -48,8 +48,8 @@ def test_another_refusal_is_not_tried_again() -> None:
 
     def send() -> None:
         tries.append(1)
-        raise Refused("PUT /archive", 404, "no such container")
+        raise EngineRefused("PUT /archive", 404, "no such container")
 
-    with pytest.raises(Refused):
-        sent_again_if_broken(io.BytesIO(), send)
+    with pytest.raises(EngineRefused):
+        retry_broken_pipe(io.BytesIO(), send)
     assert tries == [1]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.folder import EnvironmentFolder, key_of
-from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.package_settings import PackageSettings
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import PackageSettings
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.folder import EnvironmentFolder, environment_key
+from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.index_server import Index, serving
 from tests.environments.wheelhouse import add_source, add_wheel
 from tests.servers.certificates import make_certificate
@@ -34,7 +34,7 @@ def _failure(root: Path, variables: Mapping[str, str], spec: EnvironmentSpec = D
     with pytest.raises(EnvironmentFailed) as failure:
         environments.ensure(spec, _unheard)
     assert environments.find(spec) is None
-    assert not EnvironmentFolder(root, key_of(spec)).path.exists()
+    assert not EnvironmentFolder(root, environment_key(spec)).path.exists()
     assert failure.value.hint
     return failure.value
 

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.launch_plan import EnvironmentSpec
 from runyard.environments.cache import list_built
-from runyard.environments.compiled import CompiledWheels
+from runyard.environments.compiled_wheels import CompiledWheels
 from runyard.environments.folder import EnvironmentFolder
-from runyard.environments.lockfile import Lock
-from runyard.environments.uv import MadeElsewhere, UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.plan import EnvironmentSpec
-from runyard.planning.source_builds import company_of
+from runyard.environments.lockfile import LockFile
+from runyard.environments.planning.source_builds import build_dependencies
+from runyard.environments.uv_environments import PrebuiltEnvironment, UvEnvironments
 from runyard.testing.small_disk import mounted
 from tests.environments.compilable import add_horovod, add_open_mpi
 from tests.environments.wheelhouse import add_wheel
 
-SPEC = EnvironmentSpec(requirements=("tensorflow==1.13.2", *company_of(["horovod"])), builds=("horovod",))
+SPEC = EnvironmentSpec(requirements=("tensorflow==1.13.2", *build_dependencies(["horovod"])), builds=("horovod",))
 BUILDING = "Building horovod==0.16.1 against tensorflow==1.13.2"
 
 
@@ -63,7 +63,7 @@ def test_horovod_is_compiled_against_the_framework_once_and_then_taken_from_the_
     assert any(line.startswith(BUILDING) for line in said)
     assert any(line.startswith("Built horovod==0.16.1 against tensorflow==1.13.2 in ") for line in said)
     assert _against(first.python) == "1.13.2"
-    assert "horovod==0.16.1" in Lock.parse(first.lock).versions
+    assert "horovod==0.16.1" in LockFile.parse(first.lock).versions
     add_wheel(wheels, "extra", "1.0")
     with_extra = replace(SPEC, requirements=(*SPEC.requirements, "extra"))
     assert _makes(environments, with_extra) == ("1.13.2", False)
@@ -101,7 +101,7 @@ def test_another_open_mpi_has_its_own_wheel_and_a_patch_of_it_has_not(environmen
 def test_the_release_that_the_user_names_is_built(environments, wheels, asked):
     add_horovod(wheels, "0.19.5")
     built = environments.ensure(replace(SPEC, builds=(asked,)), _unheard)
-    assert "horovod==0.19.5" in Lock.parse(built.lock).versions
+    assert "horovod==0.19.5" in LockFile.parse(built.lock).versions
     assert _against(built.python) == "1.13.2"
 
 
@@ -235,11 +235,11 @@ def test_the_same_environment_is_made_on_a_machine_without_compilers(environment
         return Path(shutil.copy(made.wheels[key], into)) if key in made.wheels else None
 
     elsewhere = UvEnvironments(tmp_path / "elsewhere", {**variables, "PATH": str(tools)})
-    built = elsewhere.ensure(SPEC, _unheard, MadeElsewhere(made.python, made.lock, bring))
+    built = elsewhere.ensure(SPEC, _unheard, PrebuiltEnvironment(made.python, made.lock, bring))
     assert _against(built.python) == "1.13.2"
 
 
 def test_a_machine_without_the_python_of_the_lock_says_which_is_missing(environments):
-    elsewhere = MadeElsewhere("3.99", "tensorflow==1.13.2\n", lambda key, into: None)
+    elsewhere = PrebuiltEnvironment("3.99", "tensorflow==1.13.2\n", lambda key, into: None)
     with pytest.raises(EnvironmentFailed, match=r"needs Python 3\.99, and this machine has 3\."):
         environments.ensure(SPEC, _unheard, elsewhere)

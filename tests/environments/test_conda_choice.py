@@ -3,14 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.conda.choosing import conda_for, require_twins
-from runyard.environments.conda.finding import NAMES, find_conda
-from runyard.environments.sources import Sources
-from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.package_settings import PackageSettings
-from runyard.model.plan import CondaSpec, EnvironmentSpec
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import FailureCause, PackageSettings
+from runyard.core.records.launch_plan import CondaSpec, EnvironmentSpec
+from runyard.environments.conda.tool import NAMES, choose_conda, find_conda, require_pypi_packages
+from runyard.environments.package_sources import PackageSources
+from runyard.environments.uv_environments import UvEnvironments
 
 
 def _program(path: Path, says: str = "1.2.3") -> Path:
@@ -68,13 +66,13 @@ def test_a_tool_tells_its_version(tmp_path):
     assert str(found) == f"conda at {tmp_path}/bin/conda"
 
 
-def _sources(tmp_path: Path, **settings: str) -> Sources:
-    return Sources({"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}, PackageSettings(**settings))
+def _sources(tmp_path: Path, **settings: str) -> PackageSources:
+    return PackageSources({"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}, PackageSettings(**settings))
 
 
 def test_every_mapping_is_said_where_the_index_is_used(tmp_path):
     said: list[str] = []
-    assert conda_for(_spec("pytorch=1.4", "mkl", "numpy"), _sources(tmp_path), said.append) is None
+    assert choose_conda(_spec("pytorch=1.4", "mkl", "numpy"), _sources(tmp_path), said.append) is None
     assert said == [
         "conda package 'pytorch=1.4' is installed from the Python package index as 'torch==1.4.*'.",
         "conda package 'mkl' is left out: it is no Python package of the index, and none needs it.",
@@ -86,7 +84,7 @@ def test_packages_without_a_twin_are_all_named_and_nothing_is_downloaded(tmp_pat
     variables |= {"PATH": str(tmp_path / "bin"), "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
     with pytest.raises(EnvironmentFailed) as failure:
         UvEnvironments(root, variables).ensure(_spec("numpy", "r-base=4.1", "r-ggplot2", "openjdk"), print)
-    assert failure.value.facts["cause"] == Cause.NO_PYPI_TWIN
+    assert failure.value.facts["cause"] == FailureCause.NO_PYPI_TWIN
     assert failure.value.facts["packages"] == ["r-base=4.1", "r-ggplot2", "openjdk"]
     assert "'r-base=4.1', 'r-ggplot2', 'openjdk'" in failure.value.problem
     assert "micromamba" in failure.value.hint
@@ -95,28 +93,28 @@ def test_packages_without_a_twin_are_all_named_and_nothing_is_downloaded(tmp_pat
 def test_a_program_of_the_machine_does_for_a_package_that_is_one(tmp_path):
     java = _program(tmp_path / "bin/java")
     said: list[str] = []
-    assert conda_for(_spec("openjdk=8"), _sources(tmp_path), said.append) is None
+    assert choose_conda(_spec("openjdk=8"), _sources(tmp_path), said.append) is None
     assert said == [f"conda package 'openjdk=8' has no twin on the Python package index; {java} of this machine does."]
 
 
 def test_programs_of_the_machine_do_not_count_in_an_image(tmp_path):
     with pytest.raises(EnvironmentFailed) as failure:
-        require_twins(_spec("git"), print)
-    assert failure.value.facts["cause"] == Cause.NO_PYPI_TWIN
+        require_pypi_packages(_spec("git"), print)
+    assert failure.value.facts["cause"] == FailureCause.NO_PYPI_TWIN
 
 
 def test_a_workspace_that_wants_no_conda_is_told_that_this_is_why(tmp_path):
     _program(tmp_path / "bin/micromamba")
     with pytest.raises(EnvironmentFailed, match="setting conda is 'never'"):
-        conda_for(_spec("r-base"), _sources(tmp_path, conda="never"), print)
+        choose_conda(_spec("r-base"), _sources(tmp_path, conda="never"), print)
 
 
 def test_a_lock_of_the_index_keeps_conda_out(tmp_path):
     _program(tmp_path / "bin/micromamba")
-    assert conda_for(_spec("numpy"), _sources(tmp_path), print, "# python: 3.11.4\nnumpy==1.26.4\n") is None
+    assert choose_conda(_spec("numpy"), _sources(tmp_path), print, "# python: 3.11.4\nnumpy==1.26.4\n") is None
 
 
 def test_a_lock_of_conda_needs_conda(tmp_path):
     with pytest.raises(EnvironmentFailed) as failure:
-        conda_for(_spec("numpy"), _sources(tmp_path), print, "@EXPLICIT\nfile:///c/numpy-1-0.tar.bz2#00\n")
-    assert failure.value.facts["cause"] == Cause.CONDA_FAILED
+        choose_conda(_spec("numpy"), _sources(tmp_path), print, "@EXPLICIT\nfile:///c/numpy-1-0.tar.bz2#00\n")
+    assert failure.value.facts["cause"] == FailureCause.CONDA_FAILED

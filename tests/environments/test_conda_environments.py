@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import FailureCause, PackageSettings
+from runyard.core.records.launch_plan import CondaSpec, EnvironmentSpec
 from runyard.environments.conda.channels import Channels, without_login
-from runyard.environments.folder import EnvironmentFolder, key_of
-from runyard.environments.sources import Sources
-from runyard.environments.uv import MadeElsewhere, UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.package_settings import PackageSettings
-from runyard.model.plan import CondaSpec, EnvironmentSpec
+from runyard.environments.folder import EnvironmentFolder, environment_key
+from runyard.environments.package_sources import PackageSources
+from runyard.environments.uv_environments import PrebuiltEnvironment, UvEnvironments
 from tests.environments.conda_tool.channel import MINOR, CondaChannel
 from tests.environments.conda_tool.installing import install_micromamba
 from tests.environments.conda_tool.served import served
@@ -118,8 +117,8 @@ def test_a_rerun_of_a_lock_whose_file_has_changed_is_refused(environments, chann
     locked = EnvironmentSpec(**{**vars(spec), "locked": first.lock})
     with pytest.raises(EnvironmentFailed) as failure:
         environments.ensure(locked, print)
-    assert failure.value.facts["cause"] == Cause.CHECKSUM
-    assert not EnvironmentFolder(root, key_of(locked)).path.exists()
+    assert failure.value.facts["cause"] == FailureCause.CHECKSUM
+    assert not EnvironmentFolder(root, environment_key(locked)).path.exists()
 
 
 def test_packages_that_are_gone_from_the_channel_are_solved_anew(environments, channel, root, tmp_path):
@@ -139,8 +138,8 @@ def test_another_machine_without_conda_says_so(environments, channel, with_conda
     lock = environments.ensure(spec, print).lock
     other = UvEnvironments(tmp_path / "other", {**with_conda, "PATH": os.defpath})
     with pytest.raises(EnvironmentFailed, match="no conda is here") as failure:
-        other.ensure(spec, print, MadeElsewhere(MINOR, lock, lambda key, into: None))
-    assert failure.value.facts["cause"] == Cause.CONDA_FAILED
+        other.ensure(spec, print, PrebuiltEnvironment(MINOR, lock, lambda key, into: None))
+    assert failure.value.facts["cause"] == FailureCause.CONDA_FAILED
 
 
 def test_another_machine_with_conda_makes_the_same(environments, channel, with_conda, tmp_path):
@@ -148,7 +147,7 @@ def test_another_machine_with_conda_makes_the_same(environments, channel, with_c
     built = environments.ensure(spec, print)
     channel.add_module("demo", "3.0")
     other = UvEnvironments(tmp_path / "other", with_conda)
-    assert other.ensure(spec, print, MadeElsewhere(MINOR, built.lock, lambda key, into: None)).lock == built.lock
+    assert other.ensure(spec, print, PrebuiltEnvironment(MINOR, built.lock, lambda key, into: None)).lock == built.lock
 
 
 def test_the_nearest_patch_release_of_python_is_taken_and_said(environments, channel):
@@ -160,8 +159,8 @@ def test_the_nearest_patch_release_of_python_is_taken_and_said(environments, cha
 @pytest.mark.parametrize(
     ("packages", "cause", "blamed"),
     [
-        (("nosuch", "demo"), Cause.NO_SUCH_PACKAGE, ["nosuch"]),
-        (("demo=2", "rlang<4"), Cause.NO_SUCH_PACKAGE, ["rlang<4"]),
+        (("nosuch", "demo"), FailureCause.NO_SUCH_PACKAGE, ["nosuch"]),
+        (("demo=2", "rlang<4"), FailureCause.NO_SUCH_PACKAGE, ["rlang<4"]),
     ],
 )
 def test_a_package_that_no_channel_has_is_named(environments, channel, packages, cause, blamed):
@@ -176,7 +175,7 @@ def test_packages_that_cannot_be_together_are_a_conflict(environments, channel):
     channel.add_module("modern", "1.0", needs=["rlang >=4"])
     with pytest.raises(EnvironmentFailed) as failure:
         environments.ensure(_spec(channel, "modern", "rlang=3"), print)
-    assert failure.value.facts["cause"] == Cause.CONFLICT
+    assert failure.value.facts["cause"] == FailureCause.CONFLICT
 
 
 def test_a_channel_that_does_not_answer_is_the_network(environments):
@@ -184,7 +183,7 @@ def test_a_channel_that_does_not_answer_is_the_network(environments):
         pass
     with pytest.raises(EnvironmentFailed) as failure:
         environments.ensure(_spec(f"http://{address}/ours", "demo"), print)
-    assert failure.value.facts["cause"] == Cause.NETWORK
+    assert failure.value.facts["cause"] == FailureCause.NETWORK
 
 
 def test_the_workspaces_address_of_a_channel_is_taken_and_its_password_shown_to_nobody(
@@ -213,8 +212,8 @@ def test_the_password_of_a_channels_own_address_is_put_back_for_the_build(root, 
 
 def test_a_token_in_a_channels_path_is_a_login_that_locks_do_not_hold():
     settings = PackageSettings(conda_channels={"ours": "https://conda.example/t/s3cret/ours"})
-    channels = Channels.of(CondaSpec(packages=("demo",), channels=("ours",)), Sources({}, settings))
-    assert channels.have_logins
+    channels = Channels.of(CondaSpec(packages=("demo",), channels=("ours",)), PackageSources({}, settings))
+    assert channels.has_logins
     package = "https://conda.example/t/s3cret/ours/noarch/demo-1.0-0.conda"
     locked = without_login(package)
     assert locked == "https://conda.example/ours/noarch/demo-1.0-0.conda"
@@ -226,14 +225,14 @@ def test_a_channel_that_refuses_the_password_is_told_apart(root, with_conda, cha
         settings = PackageSettings(conda_channels={"conda-forge": f"http://reader:wr0ng@{address}/ours"})
         with pytest.raises(EnvironmentFailed) as failure:
             UvEnvironments(root, with_conda, lambda: settings).ensure(_spec("conda-forge", "demo"), print)
-    assert failure.value.facts["cause"] == Cause.WRONG_CREDENTIALS
+    assert failure.value.facts["cause"] == FailureCause.WRONG_CREDENTIALS
     assert "wr0ng" not in str(failure.value)
 
 
 def test_an_offline_workspace_says_that_it_is(root, with_conda, channel):
     with pytest.raises(EnvironmentFailed) as failure:
         UvEnvironments(root, with_conda, lambda: PackageSettings(offline=True)).ensure(_spec(channel, "demo"), print)
-    assert failure.value.facts["cause"] == Cause.OFFLINE
+    assert failure.value.facts["cause"] == FailureCause.OFFLINE
 
 
 def test_a_tool_that_leaves_a_package_out_without_a_word_is_found_out(environments, channel, tmp_path):
@@ -249,14 +248,14 @@ def test_a_failed_build_leaves_nothing(environments, channel, root):
     spec = _spec(channel, "demo", pip=("nosuch",))
     with pytest.raises(EnvironmentFailed):
         environments.ensure(spec, print)
-    folder = EnvironmentFolder(root, key_of(spec))
+    folder = EnvironmentFolder(root, environment_key(spec))
     assert not folder.path.exists()
     assert environments.find(spec) is None
 
 
 def test_half_of_an_environment_is_not_taken_for_whole(environments, channel, root):
     spec = _spec(channel, "demo")
-    left = EnvironmentFolder(root, key_of(spec)).path
+    left = EnvironmentFolder(root, environment_key(spec)).path
     (left / "conda-meta").mkdir(parents=True)
     (left / "bin").mkdir()
     (left / "bin/python").symlink_to(sys.executable)
@@ -268,7 +267,7 @@ def test_a_tool_that_is_killed_is_told(environments, channel, tmp_path):
     (tmp_path / "tools/micromamba").write_text(f"#!/bin/sh\nkill -{signal.SIGKILL} $$\n")
     with pytest.raises(EnvironmentFailed) as failure:
         environments.ensure(_spec(channel, "demo"), print)
-    assert failure.value.facts["cause"] == Cause.KILLED
+    assert failure.value.facts["cause"] == FailureCause.KILLED
 
 
 def test_conda_is_not_asked_where_the_workspace_says_never(root, with_conda, channel, wheels):

@@ -7,10 +7,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from threading import Event
 
-from runyard.environments.folder import EnvironmentFolder, key_of
-from runyard.environments.uv import UvEnvironments
-from runyard.model.package_settings import PackageSettings
-from runyard.model.plan import CondaSpec, EnvironmentSpec
+from runyard.core.records.environments import PackageSettings
+from runyard.core.records.launch_plan import CondaSpec, EnvironmentSpec
+from runyard.environments.folder import EnvironmentFolder, environment_key
+from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.conda_tool.channel import MINOR, CondaChannel
 from tests.environments.conda_tool.installing import install_micromamba
 from tests.environments.conda_tool.served import served
@@ -76,7 +76,7 @@ def test_a_killed_builder_leaves_no_password_and_nothing_that_passes_for_whole(r
             os.unlink(tmp_path / "gate.entered")
             (tmp_path / "gate.leave").write_bytes(b"")
             built = next_build.result(timeout=60)
-    assert built.key == key_of(SPEC)
+    assert built.key == environment_key(SPEC)
     assert EnvironmentFolder(root, built.key).ready.exists()
     assert subprocess.check_output([built.python, "-c", "import demo; print(demo.version)"]) == b"1.0\n"
     assert _holding("s3cret", tmp_path) == []

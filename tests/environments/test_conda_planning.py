@@ -2,15 +2,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.errors import InvalidArgument
-from runyard.model.plan import CondaSpec, EnvironmentSpec
-from runyard.planning.conda_lines import check_channels, conda_version, parse_conda_line
-from runyard.planning.conda_names import CONDA_TO_PYPI, PROGRAMS_INSTEAD, has_no_twin, is_unneeded
-from runyard.planning.packages import Wishes, add_conda, add_pip, mapping_note, normal, with_conda
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.launch_plan import CondaSpec, EnvironmentSpec
+from runyard.environments.planning.conda_packages import (
+    CONDA_TO_PYPI,
+    PROGRAMS_INSTEAD,
+    check_channels,
+    conda_version,
+    is_not_on_pypi,
+    is_unneeded,
+    parse_conda_line,
+)
+from runyard.environments.planning.packages import (
+    PackageRequests,
+    add_conda,
+    add_pip,
+    mapping_note,
+    normalized_name,
+    with_conda,
+)
 
 
 def _planned(conda: list[str], pip: list[str] | None = None, channels: tuple[str, ...] = ()) -> EnvironmentSpec:
-    wishes = Wishes()
+    wishes = PackageRequests()
     add_conda(wishes, conda)
     add_pip(wishes, pip or [])
     spec = EnvironmentSpec(python=wishes.python, requirements=tuple(wishes.requirements), notes=tuple(wishes.notes))
@@ -152,7 +166,7 @@ def test_other_channels_are_refused(channel):
 )
 def test_pip_lines_that_are_no_requirement_are_refused(line):
     with pytest.raises(InvalidArgument, match="pip"):
-        add_pip(Wishes(), [line])
+        add_pip(PackageRequests(), [line])
 
 
 @pytest.mark.parametrize(
@@ -177,7 +191,7 @@ def test_pip_lines_that_are_no_requirement_are_refused(line):
     ],
 )
 def test_pip_lines_of_every_usual_form_are_kept_as_they_are(line):
-    wishes = Wishes()
+    wishes = PackageRequests()
     add_pip(wishes, [line])
     assert wishes.requirements == [line]
 
@@ -185,14 +199,14 @@ def test_pip_lines_of_every_usual_form_are_kept_as_they_are(line):
 def test_the_table_holds_only_what_differs_or_would_be_taken_for_no_python_package():
     for conda, pypi in CONDA_TO_PYPI.items():
         assert conda == conda.lower()
-        if normal(conda) == normal(pypi):
+        if normalized_name(conda) == normalized_name(pypi):
             assert conda.startswith("cuda"), conda
 
 
 def test_a_package_is_either_mapped_or_unneeded_or_without_a_twin():
     names = [*CONDA_TO_PYPI, *PROGRAMS_INSTEAD, "numpy", "mkl", "cudatoolkit", "r-ggplot2", "libgcc-ng"]
-    assert not [name for name in names if is_unneeded(name) and has_no_twin(name)]
-    assert [name for name in names if has_no_twin(name)] == [*PROGRAMS_INSTEAD, "r-ggplot2"]
+    assert not [name for name in names if is_unneeded(name) and is_not_on_pypi(name)]
+    assert [name for name in names if is_not_on_pypi(name)] == [*PROGRAMS_INSTEAD, "r-ggplot2"]
 
 
 def test_alternatives_that_the_index_cannot_be_asked_for_are_said_to_be_left_out():

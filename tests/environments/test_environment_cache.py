@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.durable_files import exclusive_lock
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.ports.environments import BuiltEnvironment
+from runyard.core.records.launch_plan import EnvironmentSpec
 from runyard.environments.cache import list_built, prune, size_limit, trim
-from runyard.environments.durable import locked
 from runyard.environments.folder import EnvironmentFolder
-from runyard.errors import EnvironmentFailed
-from runyard.model.plan import EnvironmentSpec
-from runyard.ports.environments import BuiltEnvironment
 from tests.environments.wheelhouse import add_wheel
 
 NOW = datetime.now(UTC)
@@ -63,7 +63,7 @@ def test_one_that_a_run_holds_is_never_pruned(environments, old_and_new, root):
 
 def test_one_that_is_being_built_is_not_pruned(old_and_new, root):
     old, new = old_and_new
-    with locked(EnvironmentFolder(root, old.key).builder_lock):
+    with exclusive_lock(EnvironmentFolder(root, old.key).builder_lock):
         assert prune(root, now=NOW) == [new.key]
 
 
@@ -97,7 +97,7 @@ def test_beyond_its_bounds_the_least_recently_used_goes_first(old_and_new, root)
 
 def test_trimming_spares_what_is_held_built_new_or_about_to_be_held(environments, old_and_new, root):
     old, new = old_and_new
-    with environments.hold(old), locked(EnvironmentFolder(root, new.key).builder_lock):
+    with environments.hold(old), exclusive_lock(EnvironmentFolder(root, new.key).builder_lock):
         assert trim(root, 0) == []
     assert trim(root, 0, spared={old.key}) == [new.key]
     environments.find(EnvironmentSpec(requirements=("demo",)))
@@ -110,7 +110,7 @@ def test_trimming_removes_what_killed_builders_left(old_and_new, root):
     left = EnvironmentFolder(root, "abandoned").fresh_scratch()
     (left / "certificates.pem").write_text("of a workspace")
     busy = EnvironmentFolder(root, "busy").fresh_scratch()
-    with locked(EnvironmentFolder(root, "busy").builder_lock):
+    with exclusive_lock(EnvironmentFolder(root, "busy").builder_lock):
         assert trim(root, 10**12) == []
     assert not (root / "abandoned").exists()
     assert not left.exists()

@@ -4,12 +4,12 @@ import pytest
 
 from azureml.core.conda_dependencies import PYTHON_DEFAULT_VERSION
 from runyard.core.definitions.run import RunDefinition
-from runyard.environments.conda.choosing import require_twins
-from runyard.errors import InvalidArgument
-from runyard.model.plan import EnvironmentSpec
-from runyard.planning.environment import plan_environment
-from runyard.planning.frameworks import accepted_series, recipe
-from runyard.planning.packages import Wishes, add_conda
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.conda.tool import require_pypi_packages
+from runyard.environments.planning.environment_spec import plan_environment
+from runyard.environments.planning.frameworks import accepted_series, recipe
+from runyard.environments.planning.packages import PackageRequests, add_conda
 
 V1_VERSIONS = {
     "TensorFlow": ["1.10", "1.12", "1.13", "2.0", "2.1", "2.2", "2.3"],
@@ -186,7 +186,7 @@ def test_azureml_packages_are_replaced_by_what_they_brought(package, brought):
 def _said_by_the_builder(spec: EnvironmentSpec) -> list[str]:
     """Where it has no conda."""
     said = list(spec.notes)
-    require_twins(spec, said.append)
+    require_pypi_packages(spec, said.append)
     return said
 
 
@@ -341,7 +341,7 @@ def test_a_release_from_before_the_wished_python_gets_one_of_its_own_time(wish, 
 
 
 def test_pip_itself_in_a_conda_file_says_nothing():
-    wishes = Wishes()
+    wishes = PackageRequests()
     add_conda(wishes, ["pip", "python>=3.7"])
     assert (wishes.requirements, wishes.notes, wishes.python) == ([], [], "3.7")
 

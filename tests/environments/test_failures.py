@@ -1,8 +1,8 @@
 import pytest
 
-from runyard.environments.failures import failed
-from runyard.model.causes import Cause
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.records.environments import FailureCause
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.failures import program_failed
 
 SPEC = EnvironmentSpec(requirements=("pandas==2.0.0", "numpy==99"), choices=(("torch==9+cpu",), ("torch==9",)))
 
@@ -58,7 +58,7 @@ SPEC = EnvironmentSpec(requirements=("pandas==2.0.0", "numpy==99"), choices=(("t
     ],
 )
 def test_a_failure_quotes_the_program_and_points_at_the_argument(said, cause, package, hint):
-    error = failed("resolving the packages", ["Resolved nothing.", f"  {said}", "That is all."], SPEC)
+    error = program_failed("resolving the packages", ["Resolved nothing.", f"  {said}", "That is all."], SPEC)
     assert error.facts["cause"] == cause
     assert error.facts["said"] == (said if cause != "unknown" else "That is all.")
     assert said in error.problem
@@ -71,15 +71,17 @@ def test_what_stops_everything_goes_before_what_the_resolver_concludes_from_it()
         "Because numpy was not found in the package registry and you require numpy",
         "hint: An index URL could not be queried due to a lack of valid authentication credentials (401 Unauthorized)",
     ]
-    assert failed("resolving", words, SPEC).facts["cause"] == Cause.WRONG_CREDENTIALS
+    assert program_failed("resolving", words, SPEC).facts["cause"] == FailureCause.WRONG_CREDENTIALS
 
 
 def test_a_password_in_what_was_said_is_in_no_part_of_the_error():
-    error = failed("resolving", ["error sending request for url (https://me:s3cret@index.example/simple/)"], SPEC)
+    error = program_failed(
+        "resolving", ["error sending request for url (https://me:s3cret@index.example/simple/)"], SPEC
+    )
     assert "s3cret" not in str(error)
     assert "https://me:****@index.example/simple/" in error.facts["said"]
 
 
 def test_a_million_odd_lines_are_diagnosed_in_a_moment():
     words = ["a.-_" * 1024] * 2200
-    assert failed("building", words, SPEC).facts["cause"] == Cause.UNKNOWN
+    assert program_failed("building", words, SPEC).facts["cause"] == FailureCause.UNKNOWN

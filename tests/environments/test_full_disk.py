@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.folder import key_of
-from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import FailureCause
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.folder import environment_key
+from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.wheelhouse import add_wheel
 
 SPEC = EnvironmentSpec(requirements=("large",))
@@ -39,7 +39,7 @@ def test_an_environment_that_does_not_fit_says_so_and_leaves_the_disk_as_it_was(
     environments = UvEnvironments(root, variables)
     with pytest.raises(EnvironmentFailed, match=r"disk filled up|No space left") as failure:
         environments.ensure(SPEC, _unheard)
-    assert failure.value.facts["cause"] == Cause.DISK_FULL
+    assert failure.value.facts["cause"] == FailureCause.DISK_FULL
     assert "Free space" in failure.value.hint
     assert environments.find(SPEC) is None
-    assert not (root / key_of(SPEC)).exists()
+    assert not (root / environment_key(SPEC)).exists()

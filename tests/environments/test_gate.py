@@ -13,9 +13,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from runyard.environments.gate.serving import Gate, serving
-from runyard.environments.sources import Sources
-from runyard.model.package_settings import PackageSettings
+from runyard.core.records.environments import PackageSettings
+from runyard.environments.package_index.proxy import PackageIndexProxy, serve_packages
+from runyard.environments.package_sources import PackageSources
 from tests.environments.index_server import Index
 from tests.environments.index_server import serving as serving_index
 from tests.environments.wheelhouse import add_wheel
@@ -24,7 +24,7 @@ from tests.servers.certificates import make_certificate
 SALT = b"of the home"
 
 
-def _installed(sources: Sources, gate: Gate, folder: Path) -> str:
+def _installed(sources: PackageSources, gate: PackageIndexProxy, folder: Path) -> str:
     """What a pip that knows nothing but the build arguments says when it fetches demo."""
     variables = {"PATH": "/usr/bin:/bin", "HOME": str(folder), **sources.build_args(gate.addresses)}
     command = [sys.executable, "-m", "pip", "download", "--no-cache-dir", "-d", str(folder / "got"), "demo"]
@@ -64,8 +64,8 @@ def _redirecting(to: str) -> Iterator[tuple[str, list[str | None]]]:
 def test_an_index_with_a_password_is_had_without_it(wheels, tmp_path):
     add_wheel(wheels, "demo", "1.0")
     with serving_index(Index(wheels, login="me:s3cret")) as index:
-        sources = Sources({}, PackageSettings(index_url=index.address_with_login))
-        with serving(sources, SALT) as gate:
+        sources = PackageSources({}, PackageSettings(index_url=index.address_with_login))
+        with serve_packages(sources, SALT) as gate:
             said = _installed(sources, gate, tmp_path)
             assert "s3cret" not in str(gate.addresses.values()) + said
     assert [file.name for file in (tmp_path / "got").iterdir()] == ["demo-1.0-py3-none-any.whl"], said
@@ -75,8 +75,10 @@ def test_the_certificates_of_a_workspace_count(wheels, tmp_path):
     add_wheel(wheels, "demo", "1.0")
     certificate = make_certificate(tmp_path / "tls")
     with serving_index(Index(wheels), certificate) as index:
-        sources = Sources({}, PackageSettings(index_url=index.address, ca_bundle=certificate.authority.read_text()))
-        with serving(sources, SALT) as gate:
+        sources = PackageSources(
+            {}, PackageSettings(index_url=index.address, ca_bundle=certificate.authority.read_text())
+        )
+        with serve_packages(sources, SALT) as gate:
             said = _installed(sources, gate, tmp_path)
     assert (tmp_path / "got/demo-1.0-py3-none-any.whl").exists(), said
 
@@ -84,9 +86,9 @@ def test_the_certificates_of_a_workspace_count(wheels, tmp_path):
 def test_a_folder_of_wheels_is_a_page_of_links(wheels, tmp_path):
     add_wheel(wheels, "demo", "1.0")
     (wheels / "password").write_text("s3cret")
-    sources = Sources({}, PackageSettings(find_links=(str(wheels),)))
-    with serving(sources, SALT) as gate:
-        said = _installed(Sources({"PIP_NO_INDEX": "1"}, sources.settings), gate, tmp_path)
+    sources = PackageSources({}, PackageSettings(find_links=(str(wheels),)))
+    with serve_packages(sources, SALT) as gate:
+        said = _installed(PackageSources({"PIP_NO_INDEX": "1"}, sources.settings), gate, tmp_path)
         address = gate.addresses[str(wheels)]
         assert "password" not in _answer(address)
         for outside in ("password", "../password", "%2e%2e/password", "..%2f..%2fetc/passwd", "/etc/passwd"):
@@ -97,7 +99,7 @@ def test_a_folder_of_wheels_is_a_page_of_links(wheels, tmp_path):
 
 def test_who_does_not_know_the_address_gets_nothing(wheels):
     add_wheel(wheels, "demo", "1.0")
-    with serving(Sources({}, PackageSettings(find_links=(str(wheels),))), SALT) as gate:
+    with serve_packages(PackageSources({}, PackageSettings(find_links=(str(wheels),))), SALT) as gate:
         address = gate.addresses[str(wheels)]
         for wrong in ("/", "/0/", re.sub(r"/[0-9a-f]{32}/", f"/{'0' * 32}/", address), address.replace("/0/", "/1/")):
             with pytest.raises(HTTPError, match="404"):
@@ -105,10 +107,10 @@ def test_who_does_not_know_the_address_gets_nothing(wheels):
 
 
 def test_the_address_is_the_same_the_next_time_and_another_in_another_home(wheels):
-    sources = Sources({}, PackageSettings(find_links=(str(wheels),)))
-    with serving(sources, SALT) as first, serving(sources, SALT) as beside:
+    sources = PackageSources({}, PackageSettings(find_links=(str(wheels),)))
+    with serve_packages(sources, SALT) as first, serve_packages(sources, SALT) as beside:
         assert beside.addresses != first.addresses
-    with serving(sources, SALT) as again, serving(sources, b"another") as other:
+    with serve_packages(sources, SALT) as again, serve_packages(sources, b"another") as other:
         assert again.addresses == first.addresses
         assert other.addresses != first.addresses
 
@@ -119,7 +121,7 @@ def test_a_login_is_shown_to_its_own_server_alone(wheels, tmp_path):
         noted: list[str | None] = []
         with _redirecting(f"http://{host}/simple") as (first, seen):
             settings = PackageSettings(index_url=f"http://me:s3cret@{first}/simple")
-            with serving(Sources({}, settings), SALT) as gate:
+            with serve_packages(PackageSources({}, settings), SALT) as gate:
                 assert "demo-1.0" in _answer(f"{gate.addresses[settings.index_url]}demo/")
             noted += seen
     assert all(noted)
@@ -129,15 +131,15 @@ def test_a_login_is_shown_to_its_own_server_alone(wheels, tmp_path):
 def test_what_cannot_be_had_is_told(wheels):
     with serving_index(Index(wheels, login="me:s3cret")) as index:
         settings = PackageSettings(index_url=index.address.replace("://", "://me:wr0ng@"))
-        with serving(Sources({}, settings), SALT) as gate, pytest.raises(HTTPError, match="401"):
+        with serve_packages(PackageSources({}, settings), SALT) as gate, pytest.raises(HTTPError, match="401"):
             urlopen(gate.addresses[settings.index_url] + "demo/")
     assert "401" in gate.errors[0]
-    with serving(Sources({}, settings), SALT) as gate, pytest.raises(HTTPError, match="502"):
+    with serve_packages(PackageSources({}, settings), SALT) as gate, pytest.raises(HTTPError, match="502"):
         urlopen(gate.addresses[settings.index_url] + "demo/")
     assert "refused" in gate.errors[0]
     assert "wr0ng" not in str(gate.errors)
 
 
 def test_where_nothing_is_to_be_served_nobody_listens():
-    with serving(Sources({}, PackageSettings(index_url="https://index.example/simple")), SALT) as gate:
+    with serve_packages(PackageSources({}, PackageSettings(index_url="https://index.example/simple")), SALT) as gate:
         assert gate.addresses == {}

@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.environments.folder import key_of
-from runyard.model.plan import EnvironmentSpec
-from runyard.planning.environment import plan_environment
-from runyard.planning.packages import requirement_name
-from runyard.planning.source_builds import SourceBuild, Unsuited, source_build
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.folder import environment_key
+from runyard.environments.planning.environment_spec import plan_environment
+from runyard.environments.planning.packages import requirement_name
+from runyard.environments.planning.source_builds import SkippedBuild, SourceBuild, source_build
 
 
 def _plan(framework: str | None = None, version: str = "", *, mpi: bool = True, **lists: Any) -> EnvironmentSpec:
@@ -116,7 +116,7 @@ def test_a_torch_that_wants_cxx17_gets_it():
 )
 def test_where_no_release_suits_the_reason_is_given(lock, beside):
     build = source_build("horovod", lock)
-    assert isinstance(build, Unsuited)
+    assert isinstance(build, SkippedBuild)
     assert f"known to work with {beside}" in build.why
     assert isinstance(source_build("horovod==0.28.1", lock), SourceBuild)
 
@@ -133,4 +133,4 @@ def test_cntk_gets_python_3_6_pip_and_an_mpi_under_its_old_name(package, wished)
 
 def test_specs_without_anything_to_compile_keep_the_keys_they_had():
     """An environment of an earlier release of Runyard is found again."""
-    assert key_of(EnvironmentSpec(requirements=("numpy",))) == "9c1ed8d5a9a23ab19537c3b9"
+    assert environment_key(EnvironmentSpec(requirements=("numpy",))) == "9c1ed8d5a9a23ab19537c3b9"

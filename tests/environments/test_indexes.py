@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.indexes import pip_variables, uv_options, uv_variables
+from runyard.environments.index_settings import pip_variables, uv_options, uv_variables
 
 
 @pytest.fixture

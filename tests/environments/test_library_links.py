@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.launch_plan import EnvironmentSpec
 from runyard.environments.folder import EnvironmentFolder
-from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.plan import EnvironmentSpec
+from runyard.environments.uv_environments import UvEnvironments
 
 
 def _unheard(line: str) -> None:

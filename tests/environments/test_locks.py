@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.folder import EnvironmentFolder, key_of
-from runyard.environments.lockfile import Lock, this_platform
-from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.folder import EnvironmentFolder, environment_key
+from runyard.environments.lockfile import LockFile, this_platform
+from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.wheelhouse import add_wheel
 
 DEMO = EnvironmentSpec(python="3.11", requirements=("demo",))
@@ -26,7 +26,7 @@ def _sha256(file: Path) -> str:
 def test_a_lock_holds_versions_hashes_interpreter_and_platform(environments, wheels):
     add_wheel(wheels, "demo", "1.0", needs="inner")
     add_wheel(wheels, "inner", "2.0")
-    lock = Lock.parse(environments.ensure(DEMO, _unheard).lock)
+    lock = LockFile.parse(environments.ensure(DEMO, _unheard).lock)
     assert lock.versions == ("demo==1.0", "inner==2.0")
     for file in wheels.iterdir():
         assert f"--hash=sha256:{_sha256(file)}" in lock.packages
@@ -35,10 +35,10 @@ def test_a_lock_holds_versions_hashes_interpreter_and_platform(environments, whe
 
 
 def test_a_lock_is_read_as_it_was_written():
-    lock = Lock(
+    lock = LockFile(
         "demo==1.0 \\\n    --hash=sha256:ab\n", "3.11.4", "cpython", "linux x86_64", "sha256:12", ("horovod==1",)
     )
-    assert Lock.parse(lock.text()) == lock
+    assert LockFile.parse(lock.text()) == lock
     assert lock.versions == ("demo==1.0", "horovod==1")
     assert lock.foreign_lines == ()
 
@@ -46,20 +46,20 @@ def test_a_lock_is_read_as_it_was_written():
 def test_a_kept_lock_of_before_is_still_followed(environments, root, wheels):
     for version in ("1.0", "2.0"):
         add_wheel(wheels, "demo", version)
-    kept = EnvironmentFolder(root, key_of(DEMO)).lock
+    kept = EnvironmentFolder(root, environment_key(DEMO)).lock
     kept.parent.mkdir(parents=True)
     kept.write_text("# python 3.11\ndemo==1.0\n")
-    assert Lock.parse(environments.ensure(DEMO, _unheard).lock).versions == ("demo==1.0",)
+    assert LockFile.parse(environments.ensure(DEMO, _unheard).lock).versions == ("demo==1.0",)
 
 
 def test_facts_of_before_tell_of_their_python(environments, root, wheels):
     add_wheel(wheels, "demo", "1.0")
     environments.ensure(DEMO, _unheard)
-    ready = EnvironmentFolder(root, key_of(DEMO)).ready
+    ready = EnvironmentFolder(root, environment_key(DEMO)).ready
     facts = json.loads(ready.read_bytes())
     del facts["image"]
     ready.write_text(json.dumps({**facts, "lock": "demo==1.0\n", "compiled": {"a": "horovod==0.16.1"}}))
-    lock = Lock.parse(environments.find(DEMO).lock)
+    lock = LockFile.parse(environments.find(DEMO).lock)
     assert lock.versions == ("demo==1.0", "horovod==0.16.1")
     assert lock.python == facts["version"]
 
@@ -70,10 +70,10 @@ def test_facts_of_before_tell_of_their_python(environments, root, wheels):
 def test_a_kept_lock_of_another_python_or_machine_is_left_alone(environments, root, wheels, header):
     for version in ("1.0", "2.0"):
         add_wheel(wheels, "demo", version)
-    kept = EnvironmentFolder(root, key_of(DEMO)).lock
+    kept = EnvironmentFolder(root, environment_key(DEMO)).lock
     kept.parent.mkdir(parents=True)
     kept.write_text(f"{header}demo==1.0\n")
-    assert Lock.parse(environments.ensure(DEMO, _unheard).lock).versions == ("demo==2.0",)
+    assert LockFile.parse(environments.ensure(DEMO, _unheard).lock).versions == ("demo==2.0",)
 
 
 def test_a_locked_spec_is_made_again_exactly(environments, root, wheels, variables, tmp_path):
@@ -84,7 +84,7 @@ def test_a_locked_spec_is_made_again_exactly(environments, root, wheels, variabl
     again = elsewhere.ensure(replace(DEMO, locked=first.lock), _unheard)
     assert again.lock == first.lock
     assert elsewhere.find(replace(DEMO, locked=first.lock)) == again
-    assert Lock.parse(elsewhere.ensure(DEMO, _unheard).lock).versions == ("demo==2.0",)
+    assert LockFile.parse(elsewhere.ensure(DEMO, _unheard).lock).versions == ("demo==2.0",)
 
 
 def test_a_locked_spec_takes_the_environment_that_has_just_that_lock(environments, root, wheels):

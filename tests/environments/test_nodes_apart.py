@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.folder import key_of
-from runyard.environments.lockfile import Lock
-from runyard.errors import EnvironmentFailed
-from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan
-from runyard.model.runs import AttemptId, RunId
-from runyard.node.attempt import AttemptFolder
-from runyard.node.environment import ensure_environment
-from runyard.node.service import connect
-from runyard.planning.source_builds import company_of
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.launch_plan import EnvironmentSpec, LaunchPlan, NodePlan
+from runyard.core.records.runs import AttemptId, RunId
+from runyard.environments.folder import environment_key
+from runyard.environments.lockfile import LockFile
+from runyard.environments.planning.source_builds import build_dependencies
+from runyard.node.service_client import connect_to_service
+from runyard.node.supervisor.preparation import ensure_environment
+from runyard.node.task_folder import TaskFolder
 from tests.attempts import node_of
 from tests.environments.compilable import add_horovod, add_open_mpi
 from tests.environments.wheelhouse import add_wheel
 
-SPEC = EnvironmentSpec(requirements=("tensorflow==1.13.2", *company_of(["horovod"])), builds=("horovod",))
+SPEC = EnvironmentSpec(requirements=("tensorflow==1.13.2", *build_dependencies(["horovod"])), builds=("horovod",))
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ def node(client, service, tmp_path, variables, wheels):
             token=token,
             shares_files=False,
         )
-        folder, told = AttemptFolder(home, plan.part), []
+        folder, told = TaskFolder(home, plan.part), []
         folder.make_room()
-        with closing(connect(home, token)) as asking:
+        with closing(connect_to_service(home, token)) as asking:
             built = ensure_environment(folder, plan, asking, told.append)
         logs = "".join(log.read_text() for log in folder.std.iterdir())
         return built, told, logs
@@ -83,7 +83,7 @@ def test_a_node_of_another_kind_compiles_its_own_and_has_it_kept(node, client):
     compilers = {"programs": ("mpirun", "mpicxx"), "keeps_compiler": True}
     node("first", kind="prepare", **compilers)
     assert "Building horovod==0.16.1" in node("other", mpi="5.0.1", **compilers)[2]
-    kept = client.get(f"/attempts/apart-{client.workspace}.1/environment?key={key_of(SPEC)}")
+    kept = client.get(f"/attempts/apart-{client.workspace}.1/environment?key={environment_key(SPEC)}")
     assert len(kept["wheels"]) == 2
 
 
@@ -91,12 +91,12 @@ def test_a_service_that_forgot_is_told_again_when_it_asks_for_a_preparation(node
     node("first", EnvironmentSpec(), kind="prepare")
     client.post("/gc", {"older_than_seconds": 0})
     assert node("first", EnvironmentSpec(), kind="prepare")[1] == []
-    kept = client.get(f"/attempts/apart-{client.workspace}.1/environment?key={key_of(EnvironmentSpec())}")
-    assert Lock.parse(kept["lock"]).versions == ()
+    kept = client.get(f"/attempts/apart-{client.workspace}.1/environment?key={environment_key(EnvironmentSpec())}")
+    assert LockFile.parse(kept["lock"]).versions == ()
 
 
 def test_a_node_without_the_python_of_the_lock_is_named_with_what_it_lacks(node, client):
-    body = {"key": key_of(EnvironmentSpec()), "python": "3.99", "lock": "", "wheels": []}
+    body = {"key": environment_key(EnvironmentSpec()), "python": "3.99", "lock": "", "wheels": []}
     client.post(f"/attempts/apart-{client.workspace}.1/environment", body)
     with pytest.raises(EnvironmentFailed, match=r"On node bare: .* needs Python 3\.99, and this machine has 3\."):
         node("bare", EnvironmentSpec())

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
+from runyard.core.errors import EnvironmentFailed, InvalidArgument
+from runyard.core.records.environments import PackageSettings
 from runyard.environments.cache import prune
-from runyard.environments.lockfile import Lock
-from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed, InvalidArgument
-from runyard.model.package_settings import PackageSettings
-from runyard.planning.environment import plan_environment
-from runyard.planning.packages import Wishes, add_pip
+from runyard.environments.lockfile import LockFile
+from runyard.environments.planning.environment_spec import plan_environment
+from runyard.environments.planning.packages import PackageRequests, add_pip
+from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.index_server import Index, serving
 from tests.environments.wheelhouse import add_wheel
 
@@ -37,7 +37,7 @@ def build(root: Path, tmp_path: Path) -> Build:
         definition = {"environment": {"python": {"condaDependencies": {"dependencies": dependencies}}}}
         spec = plan_environment(RunDefinition.parse(definition), gpu_present=False)
         environments = UvEnvironments(root, {**nobody, **(variables or {})}, lambda: settings or PackageSettings())
-        return Lock.parse(environments.ensure(spec, lambda line: None).lock).versions
+        return LockFile.parse(environments.ensure(spec, lambda line: None).lock).versions
 
     return built
 
@@ -151,7 +151,7 @@ def test_what_is_no_requirement_is_refused_and_never_run(build, tmp_path, line):
 @pytest.mark.parametrize("marker", ["import os", "pythonversion < '3'", "=" * 5000 + "!", "os_name = 1"])
 def test_what_is_no_marker_is_refused_before_anything_is_built(marker):
     with pytest.raises(InvalidArgument, match="pip_packages holds"):
-        add_pip(Wishes(), [f"demo; {marker}"])
+        add_pip(PackageRequests(), [f"demo; {marker}"])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_what_is_no_marker_is_refused_before_anything_is_built(marker):
     ],
 )
 def test_a_marker_is_left_as_it_is(marker):
-    wishes = Wishes()
+    wishes = PackageRequests()
     add_pip(wishes, [f"demo==1.0; {marker}"])
     assert wishes.requirements == [f"demo==1.0; {marker}"]
 

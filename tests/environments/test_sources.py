@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.indexes import pip_variables, uv_variables
-from runyard.environments.lockfile import Lock
-from runyard.environments.sources import Sources
-from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.package_settings import PackageSettings
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import PackageSettings
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.index_settings import pip_variables, uv_variables
+from runyard.environments.lockfile import LockFile
+from runyard.environments.package_sources import PackageSources
+from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.index_server import Index, serving
 from tests.environments.wheelhouse import add_wheel
 from tests.servers.certificates import make_certificate
@@ -42,7 +42,9 @@ def test_the_index_of_a_workspace_replaces_all_that_the_submitter_chose(nobody):
         "UV_INDEX_URL": "https://uv.example",
         "PIP_NO_INDEX": "1",
     }
-    effective = Sources({**nobody, **theirs}, PackageSettings(index_url="https://ours.example/simple")).in_effect()
+    effective = PackageSources(
+        {**nobody, **theirs}, PackageSettings(index_url="https://ours.example/simple")
+    ).in_effect()
     for told in (uv_variables(effective), pip_variables(effective)):
         assert "https://ours.example/simple" in told.values()
         assert not {"https://theirs.example", "https://uv.example"} & set(told.values())
@@ -52,7 +54,7 @@ def test_the_index_of_a_workspace_replaces_all_that_the_submitter_chose(nobody):
 def test_extra_indexes_and_folders_come_before_those_of_the_submitter(nobody):
     theirs = {"PIP_INDEX_URL": "https://theirs.example", "PIP_EXTRA_INDEX_URL": "https://more.example"}
     settings = PackageSettings(extra_index_urls=("https://ours.example",), find_links=("/wheels",))
-    effective = Sources({**nobody, **theirs, "UV_FIND_LINKS": "/mine"}, settings).in_effect()
+    effective = PackageSources({**nobody, **theirs, "UV_FIND_LINKS": "/mine"}, settings).in_effect()
     assert uv_variables(effective)["UV_DEFAULT_INDEX"] == "https://theirs.example"
     assert uv_variables(effective)["UV_INDEX"] == "https://ours.example https://more.example"
     assert uv_variables(effective)["UV_FIND_LINKS"] == "/wheels,/mine"
@@ -60,20 +62,20 @@ def test_extra_indexes_and_folders_come_before_those_of_the_submitter(nobody):
 
 
 def test_the_key_tells_indexes_apart_and_passwords_not(nobody):
-    assert Sources(nobody).key == ""
-    mine = Sources(nobody, MINE).key
-    assert mine not in ("", Sources(nobody, PackageSettings(index_url="https://me@other.example/simple")).key)
-    assert mine == Sources(nobody, replace(MINE, index_url=MINE.index_url.replace("s3cret", "rotated"))).key
+    assert PackageSources(nobody).key == ""
+    mine = PackageSources(nobody, MINE).key
+    assert mine not in ("", PackageSources(nobody, PackageSettings(index_url="https://me@other.example/simple")).key)
+    assert mine == PackageSources(nobody, replace(MINE, index_url=MINE.index_url.replace("s3cret", "rotated"))).key
     assert (
-        Sources({**nobody, "PIP_INDEX_URL": "https://a.example"}).key
-        == Sources({**nobody, "UV_DEFAULT_INDEX": "https://a.example/"}).key
+        PackageSources({**nobody, "PIP_INDEX_URL": "https://a.example"}).key
+        == PackageSources({**nobody, "UV_DEFAULT_INDEX": "https://a.example/"}).key
     )
-    assert Sources(nobody, PackageSettings(offline=True, ca_bundle="x", trusted_hosts=("a",))).key == ""
+    assert PackageSources(nobody, PackageSettings(offline=True, ca_bundle="x", trusted_hosts=("a",))).key == ""
 
 
 def test_an_image_build_is_told_of_no_password(nobody):
     settings = replace(MINE, extra_index_urls=("https://free.example/simple",))
-    sources = Sources({**nobody, "https_proxy": "http://proxy.example:3128"}, settings)
+    sources = PackageSources({**nobody, "https_proxy": "http://proxy.example:3128"}, settings)
     arguments = sources.build_args()
     assert "s3cret" not in str(arguments)
     assert arguments["PIP_EXTRA_INDEX_URL"] == "https://free.example/simple"
@@ -83,15 +85,15 @@ def test_an_image_build_is_told_of_no_password(nobody):
 
 @pytest.mark.parametrize("address", ["https://TOKEN@index.example/simple", "https://index.example/simple?token=TOKEN"])
 def test_a_token_alone_is_a_password_too(nobody, address):
-    sources = Sources(nobody, PackageSettings(index_url=address))
+    sources = PackageSources(nobody, PackageSettings(index_url=address))
     assert "TOKEN" not in str(sources.build_args())
     assert sources.withheld({}) == (address.replace("TOKEN", "****"),)
-    assert sources.key == Sources(nobody, PackageSettings(index_url=address.replace("TOKEN", "ROTATED"))).key
+    assert sources.key == PackageSources(nobody, PackageSettings(index_url=address.replace("TOKEN", "ROTATED"))).key
 
 
 def test_folders_of_this_machine_are_known(nobody):
     settings = PackageSettings(index_url="file:///mirror/a%20b", find_links=("/wheels", "https://w.example/torch"))
-    assert Sources(nobody, settings).folders == (Path("/mirror/a b"), Path("/wheels"))
+    assert PackageSources(nobody, settings).folders == (Path("/mirror/a b"), Path("/wheels"))
 
 
 def test_a_workspace_with_an_index_and_a_password_builds_from_there(root, nobody, wheels):
@@ -100,7 +102,7 @@ def test_a_workspace_with_an_index_and_a_password_builds_from_there(root, nobody
     with serving(Index(wheels, login="me:s3cret")) as index:
         settings = PackageSettings(index_url=index.address_with_login)
         built = UvEnvironments(root, nobody, lambda: settings).ensure(DEMO, heard.append)
-    assert Lock.parse(built.lock).versions == ("demo==1.0",)
+    assert LockFile.parse(built.lock).versions == ("demo==1.0",)
     assert "s3cret" not in built.lock + "".join(heard)
     written = [file for file in root.rglob("*") if file.is_file() and b"s3cret" in file.read_bytes()]
     assert written == []
@@ -138,8 +140,8 @@ def test_the_certificates_of_a_workspace_are_trusted_and_do_not_stay(root, nobod
 def test_a_bundle_adds_to_what_the_machine_trusts(nobody, tmp_path):
     known = tmp_path / "known.pem"
     known.write_text("KNOWN\n")
-    sources = Sources({**nobody, "SSL_CERT_FILE": str(known)}, PackageSettings(ca_bundle="OURS"))
-    with sources.laid_out(tmp_path) as variables:
+    sources = PackageSources({**nobody, "SSL_CERT_FILE": str(known)}, PackageSettings(ca_bundle="OURS"))
+    with sources.with_certificates(tmp_path) as variables:
         assert Path(variables["SSL_CERT_FILE"]).read_text() == "OURS\nKNOWN\n"
         assert variables["REQUESTS_CA_BUNDLE"] == variables["PIP_CERT"] == variables["SSL_CERT_FILE"]
     assert not Path(variables["SSL_CERT_FILE"]).exists()
@@ -170,7 +172,7 @@ def test_a_wheel_folder_of_the_workspace_gives_torch_for_the_processor(root, nob
     with serving(Index(wheels)) as index:
         settings = PackageSettings(index_url=index.address, find_links=(str(folder),))
         built = UvEnvironments(root, nobody, lambda: settings).ensure(spec, _unheard)
-    assert Lock.parse(built.lock).versions == ("torch==1.4.0+cpu", "torchvision==0.5.0+cpu")
+    assert LockFile.parse(built.lock).versions == ("torch==1.4.0+cpu", "torchvision==0.5.0+cpu")
 
 
 def test_no_command_line_shows_a_password(root, nobody, wheels, monkeypatch):
@@ -194,11 +196,11 @@ def test_the_key_tells_configurations_of_uv_apart(nobody, tmp_path):
     file.parent.mkdir(parents=True)
     mine = {**nobody, "HOME": str(tmp_path)}
     file.write_text('[[index]]\nurl = "https://me:s3cret@one.example/simple"\n')
-    one = Sources(mine).key
+    one = PackageSources(mine).key
     file.write_text('[[index]]\nurl = "https://me:other@one.example/simple"\n')
-    assert Sources(mine).key == one != ""
+    assert PackageSources(mine).key == one != ""
     file.write_text('[[index]]\nurl = "https://two.example/simple"\n')
-    assert Sources(mine).key not in ("", one)
-    assert Sources({**mine, "UV_NO_CONFIG": "1"}).key == ""
+    assert PackageSources(mine).key not in ("", one)
+    assert PackageSources({**mine, "UV_NO_CONFIG": "1"}).key == ""
     ours = PackageSettings(index_url="https://ours.example/simple")
-    assert Sources(mine, ours).key == Sources(nobody, ours).key
+    assert PackageSources(mine, ours).key == PackageSources(nobody, ours).key

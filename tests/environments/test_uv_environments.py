@@ -11,12 +11,12 @@ from threading import Event
 
 import pytest
 
-from runyard.environments.folder import EnvironmentFolder, key_of
-from runyard.environments.lockfile import Lock
-from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.plan import EnvironmentSpec
-from runyard.ports.environments import BuiltEnvironment
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.ports.environments import BuiltEnvironment
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.folder import EnvironmentFolder, environment_key
+from runyard.environments.lockfile import LockFile
+from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.wheelhouse import add_source, add_wheel
 
 DEMO = EnvironmentSpec(requirements=("demo",))
@@ -27,7 +27,7 @@ def _unheard(line: str) -> None:
 
 
 def _versions(built: BuiltEnvironment) -> list[str]:
-    return list(Lock.parse(built.lock).versions)
+    return list(LockFile.parse(built.lock).versions)
 
 
 def _output(*command: str | Path) -> str:
@@ -96,7 +96,7 @@ def test_an_unknown_package_is_named_in_the_words_of_the_resolver(environments, 
     assert "no-such-package" in failure.value.problem
     assert "was not found" in failure.value.problem
     assert "'no-such-package==7' in pip_packages" in failure.value.hint
-    assert not (root / key_of(EnvironmentSpec(requirements=("no-such-package==7",)))).exists()
+    assert not (root / environment_key(EnvironmentSpec(requirements=("no-such-package==7",)))).exists()
 
 
 def test_a_build_that_fails_is_named_and_leaves_nothing(environments, wheels, root):
@@ -105,7 +105,7 @@ def test_a_build_that_fails_is_named_and_leaves_nothing(environments, wheels, ro
     with pytest.raises(EnvironmentFailed, match="demo"):
         environments.ensure(DEMO, _unheard)
     assert environments.find(DEMO) is None
-    assert not (root / key_of(DEMO)).exists()
+    assert not (root / environment_key(DEMO)).exists()
 
 
 def test_the_first_choice_that_can_be_had_is_taken(environments, wheels):
@@ -156,7 +156,7 @@ def test_a_locked_version_that_has_gone_is_replaced(environments, wheels, root):
 
 def test_a_spec_that_came_as_json_has_the_same_key():
     spec = EnvironmentSpec(requirements=("demo",), choices=(("a", "b"),))
-    assert key_of(EnvironmentSpec(**json.loads(json.dumps(vars(spec))))) == key_of(spec)
+    assert environment_key(EnvironmentSpec(**json.loads(json.dumps(vars(spec))))) == environment_key(spec)
 
 
 def test_an_environment_whose_interpreter_was_replaced_is_built_again(environments, wheels, root):
@@ -184,7 +184,7 @@ def test_eight_builders_at_once_build_once(root, variables, wheels):
     add_wheel(wheels, "demo", "1.0")
     with ProcessPoolExecutor(8, mp_context=get_context("fork")) as pool:
         results = list(pool.map(_ensure_and_count, [root] * 8, [variables] * 8))
-    assert {Lock.parse(lock).versions for lock, _ in results} == {("demo==1.0",)}
+    assert {LockFile.parse(lock).versions for lock, _ in results} == {("demo==1.0",)}
     assert sum(installed for _, installed in results) == 1
 
 
@@ -220,7 +220,7 @@ def test_after_a_killed_builder_the_next_one_starts_afresh(root, variables, whee
 
 def test_half_an_environment_is_neither_found_nor_kept(environments, wheels, root):
     add_wheel(wheels, "demo", "1.0")
-    left = root / key_of(DEMO) / "bin"
+    left = root / environment_key(DEMO) / "bin"
     left.mkdir(parents=True)
     (left / "junk").write_text("from a killed builder")
     assert environments.find(DEMO) is None
@@ -247,4 +247,4 @@ def test_no_other_python_is_tried_for_packages_that_are_nowhere(environments, wh
 
 
 def test_the_python_that_stands_in_makes_no_other_environment():
-    assert key_of(replace(DEMO, python_instead="3.12")) == key_of(DEMO)
+    assert environment_key(replace(DEMO, python_instead="3.12")) == environment_key(DEMO)

@@ -18,7 +18,9 @@ Methods = dict[tuple[Path | None, str], set[str]]
 class Expression:
     """One call of the `re` module; `patterns` is empty when only running code knows the text."""
 
-    place: str  # "runyard/planning/packages.py:_option": file and function, which outlive a change of lines
+    place: (
+        str  # "runyard/environments/planning/packages.py:_option": file and function, which outlive a change of lines
+    )
     line: int
     source: str
     patterns: list["re.Pattern[Any]"] = field(default_factory=list)

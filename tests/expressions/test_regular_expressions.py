@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from azureml.data._partitions import PartitionFormat
-from runyard.containers.failures import _WORDS
-from runyard.environments.catalogue import ROWS
-from runyard.errors import InvalidArgument
-from runyard.node.containers.refusals import _NEXT_STEPS
-from runyard.planning.data_patterns import _segment, matcher
-from runyard.planning.packages import LONGEST_LINE, Wishes, add_conda, add_pip
+from runyard.core.errors import InvalidArgument
+from runyard.core.path_patterns import _segment, matcher
+from runyard.environments.containers.failures import _WORDS
+from runyard.environments.failures import FAILURE_PATTERNS
+from runyard.environments.planning.packages import LONGEST_LINE, PackageRequests, add_conda, add_pip
+from runyard.node.containers.task_container import _NEXT_STEPS
 from runyard_sdk import ignore
 
 from .found import Expression, expressions
@@ -35,17 +35,20 @@ GLOBS = ("*a*a*a*b", "**/*.txt", "a/**/b/**/c", "[ab]*[!c]?", "data/**", "*.*.*"
 
 # Expressions of text that only running code knows, by file and function, and the method that is called on them.
 BUILT: dict[str, tuple[str, list["re.Pattern[Any]"]]] = {
-    "runyard/containers/failures.py:": ("search", list(_WORDS.values())),
-    "runyard/environments/catalogue.py:_row": (
+    "runyard/environments/containers/failures.py:": ("search", list(_WORDS.values())),
+    "runyard/environments/failures.py:_row": (
         "search",
-        [pattern for row in ROWS for pattern in (row.pattern, row.later) if pattern],
+        [pattern for row in FAILURE_PATTERNS for pattern in (row.pattern, row.later) if pattern],
     ),
-    "runyard/environments/conda/failures.py:_is_named": (
+    "runyard/environments/conda/program.py:_is_named": (
         "search",
         [re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", re.I) for name in ("a", "a-a", "numpy.base")],
     ),
-    "runyard/node/containers/refusals.py:explained": ("search", [re.compile(words) for words, _hint in _NEXT_STEPS]),
-    "runyard/planning/data_patterns.py:matcher": (
+    "runyard/node/containers/task_container.py:explain_refusal": (
+        "search",
+        [re.compile(words) for words, _hint in _NEXT_STEPS],
+    ),
+    "runyard/core/path_patterns.py:matcher": (
         "fullmatch",
         [*(re.compile(_segment(glob), re.DOTALL) for glob in GLOBS), *(matcher(g).__self__ for g in GLOBS[:2])],
     ),
@@ -115,13 +118,13 @@ def test_the_test_finds_slow_expressions(text: str) -> None:
 )
 def test_a_hostile_requirement_is_refused_at_once(line: str) -> None:
     with _limited(), pytest.raises(InvalidArgument):
-        add_pip(Wishes(), [line])
+        add_pip(PackageRequests(), [line])
 
 
 @pytest.mark.parametrize(("add", "name"), [(add_pip, "pip_packages"), (add_conda, "conda_packages")])
-def test_a_requirement_has_a_longest_length(add: Callable[[Wishes, list[str]], None], name: str) -> None:
+def test_a_requirement_has_a_longest_length(add: Callable[[PackageRequests, list[str]], None], name: str) -> None:
     with pytest.raises(InvalidArgument, match=f"{name} holds a line of {LONGEST_LINE + 1} characters"):
-        add(Wishes(), ["a" * (LONGEST_LINE + 1)])
+        add(PackageRequests(), ["a" * (LONGEST_LINE + 1)])
 
 
 def _growth(pattern: "re.Pattern[Any]", method: str, text: Callable[[int], str]) -> str:

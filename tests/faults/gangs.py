@@ -13,9 +13,9 @@ from azureml.core import Dataset, Environment, Run
 from azureml.core.compute import AmlCompute, ComputeTarget
 from azureml.core.conda_dependencies import CondaDependencies
 from azureml.core.runconfig import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
-from runyard.environments.durable import is_locked
-from runyard.model.plan import part_name
-from runyard.model.runs import AttemptId
+from runyard.core.durable_files import is_locked
+from runyard.core.records.launch_plan import node_task_name
+from runyard.core.records.runs import AttemptId
 from tests.faults.holding import slow_package, slow_web_server
 from tests.faults.yard import Yard, ended, eventually, is_alive, kill
 from tests.processes import pids, words_of
@@ -101,7 +101,7 @@ class Gang:
     def part(self, node: int) -> Path:
         attempts = sorted(self.yard.home.glob(f"attempts/{self.run.id}.*"))
         attempt = max(int(place.name.rpartition(".")[2].partition("-")[0]) for place in attempts) if attempts else 1
-        return self.yard.home / "attempts" / part_name(AttemptId(f"{self.run.id}.{attempt}"), node)
+        return self.yard.home / "attempts" / node_task_name(AttemptId(f"{self.run.id}.{attempt}"), node)
 
     def _find(self, victim: str) -> int | None:
         what, _, number = victim.partition(" ")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runyard.lifecycle import start_service
+from runyard.server.lifecycle import start_service
 from tests.faults.yard import eventually, kill
 from tests.wire_client import WireClient
 
@@ -83,7 +83,7 @@ def test_an_upload_that_is_slow_survives_gc(started, home):
 
 REMOVE = """
 import pathlib, sys
-from runyard.blobs.files import FileBlobStore
+from runyard.storage.blobs.store import FileBlobStore
 print(FileBlobStore(pathlib.Path(sys.argv[1], "blobs")).remove_abandoned())
 """
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.folder import EnvironmentFolder, key_of
-from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import FailureCause
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.folder import EnvironmentFolder, environment_key
+from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.wheelhouse import add_source, add_wheel, submitter_without_index
 from tests.faults.conftest import FULL
 
@@ -26,8 +26,8 @@ SIZES = [f"{size}k" for size in (range(16, 250, 8) if FULL else (16, 96, 192, 21
 KILLED_AT_STEP = """
 import json, os, signal, sys
 from pathlib import Path
-from runyard.environments.uv import UvEnvironments
-from runyard.model.plan import EnvironmentSpec
+from runyard.environments.uv_environments import UvEnvironments
+from runyard.core.records.launch_plan import EnvironmentSpec
 
 root, variables, last = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])
 steps = 0
@@ -99,9 +99,9 @@ def test_a_disk_that_fills_at_any_point_is_told_and_nothing_half_is_found(small_
     environments = UvEnvironments(small_disk / "environments", variables)
     with pytest.raises(EnvironmentFailed) as failure:
         environments.ensure(SPEC, _unheard)
-    assert failure.value.facts["cause"] == Cause.DISK_FULL, failure.value
+    assert failure.value.facts["cause"] == FailureCause.DISK_FULL, failure.value
     assert environments.find(SPEC) is None
-    assert not EnvironmentFolder(small_disk / "environments", key_of(SPEC)).path.exists()
+    assert not EnvironmentFolder(small_disk / "environments", environment_key(SPEC)).path.exists()
 
 
 def test_a_build_that_prints_without_end_fills_neither_the_log_nor_the_error(tmp_path, variables):
@@ -110,7 +110,7 @@ def test_a_build_that_prints_without_end_fills_neither_the_log_nor_the_error(tmp
     heard: list[str] = []
     with pytest.raises(EnvironmentFailed) as failure:
         UvEnvironments(tmp_path / "environments", variables).ensure(SPEC, heard.append)
-    assert failure.value.facts["cause"] == Cause.BUILD_FAILED
+    assert failure.value.facts["cause"] == FailureCause.BUILD_FAILED
     assert "RuntimeError: at its end" in failure.value.problem
     assert len(str(failure.value)) < 100_000
     assert sum(map(len, heard)) < 9 * 2**20
@@ -123,5 +123,5 @@ def test_a_line_without_end_is_cut(tmp_path, variables):
     heard: list[str] = []
     with pytest.raises(EnvironmentFailed) as failure:
         UvEnvironments(tmp_path / "environments", variables).ensure(SPEC, heard.append)
-    assert failure.value.facts["cause"] == Cause.BUILD_FAILED
+    assert failure.value.facts["cause"] == FailureCause.BUILD_FAILED
     assert max(map(len, heard)) <= 4096

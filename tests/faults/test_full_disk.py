@@ -10,7 +10,7 @@ import pytest
 
 from azureml.core import Experiment, Run
 from azureml.exceptions import AzureMLException
-from runyard.run_folders import sdk_root
+from runyard.core.run_folders import sdk_root
 from runyard.testing.small_disk import mounted
 from tests.faults.yard import Yard, ended, message_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.runs import RunId, RunStatus
+from runyard.core.records.runs import RunId, RunStatus
 from runyard.testing.records import scalars
 from tests.faults.conftest import FULL
 from tests.service.sweep_parts import METRIC, SweepYard, opened

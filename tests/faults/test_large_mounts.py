@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.data import SourceFile
-from runyard.mounting import ReadOnlyMount, kernel
+from runyard.core.records.data import SourceFile
+from runyard.data.fuse import ReadOnlyMount, kernel
 from tests.mounting.attempt_mounts import AttemptMounts
 
 

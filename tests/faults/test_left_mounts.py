@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.lifecycle import start_service
-from runyard.mounting import kernel
+from runyard.data.fuse import kernel
+from runyard.server.lifecycle import start_service
 from tests.conftest import end_home
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from azureml.core import Run
-from runyard.node.processes import carrying
+from runyard.node.processes.procfs import processes_with_variable
 from tests.engines.ray_cluster import RayCluster, below, ray_cluster
 from tests.engines.test_runs_on_ray import GOES_ON, GREETS, begun, on_ray, yard_on
 from tests.faults.yard import Yard, ended, eventually, kill, message_of, this_python
@@ -64,7 +64,11 @@ def the_next_run_works(yard: Yard) -> None:
 
 
 def nothing_is_left(run: Run) -> None:
-    eventually(lambda: not carrying("RUNYARD_ATTEMPT", f"{run.id}.1"), f"the end of all of {run.id}", LEFT_SECONDS)
+    eventually(
+        lambda: not processes_with_variable("RUNYARD_ATTEMPT", f"{run.id}.1"),
+        f"the end of all of {run.id}",
+        LEFT_SECONDS,
+    )
 
 
 def agent_homes(cluster: RayCluster, run: Run) -> dict[str, Path]:
@@ -186,7 +190,7 @@ def test_a_frozen_node_cannot_write_to_the_run_that_went_on_elsewhere(
         cluster.raylet_of(home.name.rpartition("-")[0]),
         json.loads((home / "agent.json").read_text())["pid"],
     )
-    of_part = [process.pid for process in carrying("RUNYARD_ATTEMPT", f"{run.id}.1")]
+    of_part = [process.pid for process in processes_with_variable("RUNYARD_ATTEMPT", f"{run.id}.1")]
     supervisor = json.loads((home / "attempts" / f"{run.id}.1" / "supervisor.json").read_text())["pid"]
     frozen = [raylet, *below(raylet), agent, supervisor, *of_part]
     send(signal.SIGSTOP, frozen)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from azureml.core import Experiment, Run, Workspace
-from runyard.lifecycle import start_service
+from runyard.server.lifecycle import start_service
 from tests.conftest import end_home
 from tests.faults.yard import eventually, kill
 from tests.sdk.yard import config

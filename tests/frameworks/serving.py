@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import runyard_sdk
-from runyard.environments.uv import UvEnvironments
-from runyard.planning.origin import Origin
-from runyard.planning.serving_environment import no_code_environment
+from runyard.environments.recorded_packages import RecordedPackages
+from runyard.environments.uv_environments import UvEnvironments
+from runyard.serving.deployments.worker_environment import no_code_environment
 from tests.frameworks.programs import printed_by
 
 SDK = Path(runyard_sdk.__file__).parents[1]
@@ -56,7 +56,7 @@ class Frameworks:
         self, code: str, folder: Path, framework: str, version: str | None = None, *, python: str = "", also: str = ""
     ) -> tuple[dict[str, Any], str]:
         """What the code told, and all that it printed."""
-        _, spec = no_code_environment(framework, version, gpu_present=False, origin=Origin(python=python))
+        _, spec = no_code_environment(framework, version, gpu_present=False, origin=RecordedPackages(python=python))
         spec = replace(spec, requirements=(*spec.requirements, *also.split()))
         command = [self._environments.ensure(spec, print).python, "-W", "ignore", "-c", CLIENT + code]
         variables = {**self._variables, "PYTHONPATH": str(SDK), "TF_CPP_MIN_LOG_LEVEL": "2"}

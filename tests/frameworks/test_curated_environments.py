@@ -8,12 +8,12 @@ import pytest
 from azureml.core import Environment
 from azureml.core._curated_environments import curated_names
 from runyard.core.definitions.run import RunDefinition
-from runyard.environments.installer import Uv
-from runyard.environments.python_downloads import obtain
-from runyard.environments.sources import Sources
-from runyard.model.plan import EnvironmentSpec
-from runyard.planning.environment import plan_environment
-from runyard.planning.packages import requirement_name
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.package_sources import PackageSources
+from runyard.environments.planning.environment_spec import plan_environment
+from runyard.environments.planning.packages import requirement_name
+from runyard.environments.python_downloads import obtain_interpreter
+from runyard.environments.uv_installer import Uv
 
 
 def distinct_specs() -> dict[EnvironmentSpec, str]:
@@ -31,7 +31,7 @@ def distinct_specs() -> dict[EnvironmentSpec, str]:
 @pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for spec, name in distinct_specs().items()])
 def test_a_curated_environment_resolves(spec, tmp_path):
     variables = {**os.environ, "TMPDIR": str(tmp_path)}  # uv leaves files there
-    interpreter, _ = obtain(spec, tmp_path / "interpreters.json", Sources(variables), print)
+    interpreter, _ = obtain_interpreter(spec, tmp_path / "interpreters.json", PackageSources(variables), print)
     with open(tmp_path / "lock", "w") as held:
         lock = Uv(variables, tmp_path, held.fileno()).resolve(spec, interpreter, print)
     assert set(map(requirement_name, spec.requirements)) <= set(map(requirement_name, lock.splitlines()))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.environments.uv import UvEnvironments
-from runyard.planning.environment import plan_environment
+from runyard.environments.planning.environment_spec import plan_environment
+from runyard.environments.uv_environments import UvEnvironments
 
 SECOND_ENVIRONMENT_SECONDS = 60
 TRAIN = """

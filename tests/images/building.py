@@ -5,27 +5,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runyard.containers.creating import ContainerSpec
-from runyard.containers.engine import Engine
-from runyard.environments.images.naming import Naming
-from runyard.environments.making import Environments
-from runyard.environments.provisions import Provisions
-from runyard.model.images import ImageSpec
-from runyard.model.plan import EnvironmentSpec
-from runyard.ports.environments import BuiltEnvironment
+from runyard.core.ports.environments import BuiltEnvironment
+from runyard.core.records.launch_plan import EnvironmentSpec, ImageSpec
+from runyard.environments.builder import LocalEnvironments
+from runyard.environments.containers.containers import ContainerSpec
+from runyard.environments.containers.engine import ContainerEngine
+from runyard.environments.images.names import ImageNames
+from runyard.environments.package_sources import BuildSettings
 
 
 @dataclass
 class ImageHome:
-    engine: Engine
+    engine: ContainerEngine
     root: Path
     variables: Mapping[str, str]
-    provisions: Provisions = field(default_factory=Provisions)
+    provisions: BuildSettings = field(default_factory=BuildSettings)
     said: list[str] = field(default_factory=list)
 
     @property
-    def environments(self) -> Environments:
-        return Environments(self.root, self.variables, lambda: self.provisions, self._place)
+    def environments(self) -> LocalEnvironments:
+        return LocalEnvironments(self.root, self.variables, lambda: self.provisions, self._place)
 
     def ensure(self, spec: EnvironmentSpec) -> BuiltEnvironment:
         return self.environments.ensure(spec, self.said.append)
@@ -45,7 +44,7 @@ class ImageHome:
         return self.lines(built, str(built.python), "-c", code, **more)
 
     def build_containers(self) -> int:
-        naming = Naming(self.root)
+        naming = ImageNames(self.root)
         entries = self.engine.containers.with_labels({})
         return sum(bool(naming.key_of_build_container(entry.name)) for entry in entries)
 
@@ -59,7 +58,7 @@ class ImageHome:
     def images(self) -> set[str]:
         """The names of all images that this home has in the engine."""
         entries = self.engine.images.with_labels({})
-        return {name for entry in entries for name in entry.names if Naming(self.root).is_ours(name)}
+        return {name for entry in entries for name in entry.names if ImageNames(self.root).is_ours(name)}
 
     def _place(self, entries: object, folder: Path) -> None:
         for entry in entries:  # type: ignore[attr-defined]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.engine import Engine
-from runyard.environments.making import prune
+from runyard.environments.builder import prune_environments
+from runyard.environments.containers.engine import ContainerEngine
 from runyard.testing.base_images import PLAIN, WITH_MPI, WITH_PYTHON, debian_archive
 from runyard.testing.container_engine import (
     Registry,
@@ -35,57 +35,57 @@ def engine_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def docker(_able: None) -> Iterator[Engine]:
+def docker(_able: None) -> Iterator[ContainerEngine]:
     """A real dockerd of this session. Child processes find it by DOCKER_HOST=docker.address."""
     with running_docker(engine_folder()) as engine:
         yield engine
 
 
 @pytest.fixture(scope="session")
-def podman(_able: None) -> Iterator[Engine]:
+def podman(_able: None) -> Iterator[ContainerEngine]:
     with running_podman(engine_folder()) as engine:
         yield engine
 
 
 @pytest.fixture(scope="session", params=["docker", "podman"])
-def engine(request: pytest.FixtureRequest) -> Engine:
+def engine(request: pytest.FixtureRequest) -> ContainerEngine:
     """Each engine in turn."""
     return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")
-def base(engine: Engine) -> str:
+def base(engine: ContainerEngine) -> str:
     """A Debian without any Python, in `engine`."""
     return imported(engine, PLAIN)
 
 
 @pytest.fixture
-def own_docker(_able: None) -> Iterator[Callable[[], Engine]]:
+def own_docker(_able: None) -> Iterator[Callable[[], ContainerEngine]]:
     """Starts a dockerd that the test may stop or fill: nobody else has it."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(running_docker(engine_folder()))
 
 
 @pytest.fixture(scope="session")
-def debian(docker: Engine) -> str:
+def debian(docker: ContainerEngine) -> str:
     """A Debian without any Python, in `docker`."""
     return imported(docker, PLAIN)
 
 
 @pytest.fixture(scope="session")
-def debian_python(docker: Engine) -> str:
+def debian_python(docker: ContainerEngine) -> str:
     """A Debian with its own Python 3 as /usr/bin/python3."""
     return imported(docker, WITH_PYTHON)
 
 
 @pytest.fixture(scope="session")
-def debian_mpi(docker: Engine) -> str:
+def debian_mpi(docker: ContainerEngine) -> str:
     """A Debian with Open MPI and no Python."""
     return imported(docker, WITH_MPI)
 
 
 @pytest.fixture(scope="session")
-def registry(_able: None, docker: Engine, debian: str) -> Iterator[Registry]:
+def registry(_able: None, docker: ContainerEngine, debian: str) -> Iterator[Registry]:
     """A private registry that holds `ADDRESS/team/debian:12`, the image of `debian`."""
     with running_registry(engine_folder()) as served:
         name = f"{served.address}/team/debian:12"
@@ -95,7 +95,7 @@ def registry(_able: None, docker: Engine, debian: str) -> Iterator[Registry]:
         yield served
 
 
-def imported(engine: Engine, kind: str) -> str:
+def imported(engine: ContainerEngine, kind: str) -> str:
     name = f"debian-{kind}:12"
     with debian_archive(kind).open("rb") as archive:
         engine.images.import_archive(archive, name)
@@ -117,7 +117,9 @@ def wheels(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def image_home(docker: Engine, tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ImageHome]:
+def image_home(
+    docker: ContainerEngine, tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ImageHome]:
     """Its images are gone at the end."""
     monkeypatch.setenv("DOCKER_HOST", docker.address)
     # With the tester's own HOME, where interpreters of other versions are.
@@ -126,5 +128,5 @@ def image_home(docker: Engine, tmp_path: Path, wheels: Path, monkeypatch: pytest
     before = home.in_engine()
     yield home
     os.environ["DOCKER_HOST"] = docker.address  # a test may have chosen another
-    prune(home.root)
+    prune_environments(home.root)
     assert home.in_engine() == before

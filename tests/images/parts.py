@@ -6,12 +6,18 @@ from datetime import timedelta
 
 import pytest
 
-from runyard.compute.local.engine import LocalEngine
-from runyard.containers.engine import Engine
-from runyard.model.images import ContainerWish, ImageSpec
-from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
-from runyard.node.attempt import AttemptFolder
-from runyard.ports.engine import ticket_for
+from runyard.compute.local.kind import LocalEngine
+from runyard.core.ports.engine import ticket_for
+from runyard.core.records.launch_plan import (
+    ContainerRequest,
+    EnvironmentSpec,
+    ImageSpec,
+    LaunchPlan,
+    NodePlan,
+    ProcessSpec,
+)
+from runyard.environments.containers.engine import ContainerEngine
+from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import a_plan
 from tests.node.conftest import home as a_home
 from tests.node.conftest import service as a_service
@@ -22,15 +28,15 @@ SOON = 60.0
 class Nodes:
     """Starts parts in an image as it is, and sees what containers of them there are."""
 
-    def __init__(self, home, service, docker: Engine, image: str) -> None:
+    def __init__(self, home, service, docker: ContainerEngine, image: str) -> None:
         self.home, self.service, self.docker, self.image = home, service, docker, image
         self.engine = LocalEngine(home)
         self.python = "/usr/bin/python3"
 
-    def plan(self, script: str, *arguments: str, container: ContainerWish | None = None, **fields) -> LaunchPlan:
+    def plan(self, script: str, *arguments: str, container: ContainerRequest | None = None, **fields) -> LaunchPlan:
         spec = EnvironmentSpec(user_managed=True, image=ImageSpec(base=self.image, interpreter=self.python))
         plan = a_plan(self.service, script, *arguments, **{"environment": spec, **fields})
-        return replace(plan, container=container or ContainerWish())
+        return replace(plan, container=container or ContainerRequest())
 
     def submit(self, script: str, *arguments: str, **fields) -> str:
         return self.engine.submit(self.plan(script, *arguments, **fields))
@@ -51,7 +57,7 @@ class Nodes:
         self.service.gather(plan.attempt_id, count, stop)
 
     def let_go(self, part: str = "run1.1") -> None:
-        (AttemptFolder(self.home, part).work / "go").touch()
+        (TaskFolder(self.home, part).work / "go").touch()
 
     def containers(self) -> list[str]:
         """Names of all there are of this home, running or not."""
@@ -60,7 +66,7 @@ class Nodes:
     def await_gone(self, part: str) -> None:
         """Its supervisor has left, and its folder with it."""
         deadline = time.monotonic() + SOON
-        while AttemptFolder(self.home, part).root.exists():
+        while TaskFolder(self.home, part).root.exists():
             assert time.monotonic() < deadline
 
     def ended(self, **which) -> dict:

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.creating import ContainerSpec
-from runyard.environments.interpreters import Interpreter, discover
-from runyard.environments.lockfile import Lock
-from runyard.environments.making import prune
-from runyard.environments.uv import MadeElsewhere
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.files import FileEntry
-from runyard.model.images import ImageSpec
-from runyard.model.plan import CondaSpec, EnvironmentSpec
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import FailureCause
+from runyard.core.records.files import FileEntry
+from runyard.core.records.launch_plan import CondaSpec, EnvironmentSpec, ImageSpec
+from runyard.environments.builder import prune_environments
+from runyard.environments.containers.containers import ContainerSpec
+from runyard.environments.interpreters import Interpreter, discover_interpreters
+from runyard.environments.lockfile import LockFile
+from runyard.environments.uv_environments import PrebuiltEnvironment
 from tests.environments.wheelhouse import add_source, add_wheel
 from tests.images.building import ImageHome, of_dockerfile, of_image
 
@@ -63,7 +62,7 @@ def test_a_python_that_nobody_asked_for_is_that_of_the_image(image_home: ImageHo
 def test_an_image_whose_python_is_too_new_or_too_old_gets_the_wished_one(
     image_home: ImageHome, debian_python: str, which: Callable[..., Interpreter], tmp_path: Path
 ) -> None:
-    here = discover(tmp_path / "interpreters.json", image_home.variables)
+    here = discover_interpreters(tmp_path / "interpreters.json", image_home.variables)
     minor = which(here, key=lambda interpreter: interpreter.version).minor
     assert minor != "3.11", "these tests want a machine with other Pythons as well, as the seeds do"
     built = image_home.ensure(of_image(debian_python, "demo==1.0", python=minor))
@@ -145,7 +144,7 @@ def test_an_image_without_our_c_library_is_refused_with_the_way_out(image_home: 
     spec = of_dockerfile("FROM scratch\nCOPY hello /hello\n", context=(FileEntry("hello", "0" * 64, 1),))
     with pytest.raises(EnvironmentFailed, match="does not run in the image") as failed:
         image_home.ensure(spec)
-    assert failed.value.facts["cause"] == Cause.NO_PYTHON
+    assert failed.value.facts["cause"] == FailureCause.NO_PYTHON
     assert "uv python install 3.11" in failed.value.hint
     assert image_home.environments.find(spec) is None
 
@@ -179,7 +178,7 @@ def test_an_image_that_is_used_as_it_is_must_have_the_interpreter(image_home: Im
     spec = EnvironmentSpec(user_managed=True, image=ImageSpec(base=debian, interpreter="/opt/python/bin/python"))
     with pytest.raises(EnvironmentFailed, match=r"no interpreter '/opt/python/bin/python'") as failed:
         image_home.ensure(spec)
-    assert failed.value.facts["cause"] == Cause.NO_PYTHON
+    assert failed.value.facts["cause"] == FailureCause.NO_PYTHON
     assert failed.value.problem.endswith(".")
     assert "interpreter_path" in failed.value.hint
 
@@ -192,13 +191,13 @@ def test_a_dockerfile_sees_its_context_and_nothing_else(image_home: ImageHome, d
     for outside in ("../outside", "/etc/passwd"):
         with pytest.raises(EnvironmentFailed) as failed:
             image_home.ensure(of_dockerfile(f"FROM {debian_python}\nADD {outside} /x\n", context=(entry,)))
-        assert failed.value.facts["cause"] == Cause.DOCKERFILE_FAILED
+        assert failed.value.facts["cause"] == FailureCause.DOCKERFILE_FAILED
 
 
 def test_a_failing_step_of_a_dockerfile_is_told_with_its_words(image_home: ImageHome, debian: str) -> None:
     with pytest.raises(EnvironmentFailed, match="could not be built") as failed:
         image_home.ensure(of_dockerfile(f"FROM {debian}\nRUN echo my own words; exit 7\n"))
-    assert failed.value.facts["cause"] == Cause.DOCKERFILE_FAILED
+    assert failed.value.facts["cause"] == FailureCause.DOCKERFILE_FAILED
     assert "7" in failed.value.facts["said"]
     assert image_home.has_said("my own words")
 
@@ -210,17 +209,17 @@ def test_the_same_lock_gives_the_same_packages_on_another_machine(
     made = image_home.environments.lock_of(image_home.ensure(spec))
     assert made
     other = replace(image_home, root=tmp_path / "other" / "environments")
-    elsewhere = MadeElsewhere(made.python, made.lock, lambda key, into: None)
+    elsewhere = PrebuiltEnvironment(made.python, made.lock, lambda key, into: None)
     built = other.environments.ensure(spec, other.said.append, elsewhere)
-    assert Lock.parse(built.lock).packages == Lock.parse(made.lock).packages
+    assert LockFile.parse(built.lock).packages == LockFile.parse(made.lock).packages
     locked = other.ensure(of_image(debian_python, "demo", locked=built.lock))
     assert other.python(locked, ASK_VERSION)[0].startswith("1.0 ")
-    prune(other.root)
+    prune_environments(other.root)
     assert other.images() == set()
 
 
 def test_a_lock_tells_the_python_and_the_base(image_home: ImageHome, debian_python: str) -> None:
-    lock = Lock.parse(image_home.ensure(of_image(debian_python, "demo==1.0")).lock)
+    lock = LockFile.parse(image_home.ensure(of_image(debian_python, "demo==1.0")).lock)
     base = image_home.engine.images.find(debian_python)
     assert base
     assert (lock.python, lock.base, lock.versions) == ("3.11.2", base.id, ("demo==1.0",))
@@ -256,10 +255,10 @@ def test_pruning_takes_the_images_along_but_none_that_is_held(image_home: ImageH
     old = image_home.ensure(of_image(debian_python, "demo==1.0"))
     held = image_home.ensure(of_image(debian_python, "demo==2.0"))
     with image_home.environments.hold(held):
-        assert prune(image_home.root) == [old.key]
+        assert prune_environments(image_home.root) == [old.key]
         assert image_home.engine.images.find(old.image) is None
         assert image_home.python(held, ASK_VERSION) == [f"2.0 3.11 /azureml-envs/{held.key}"]
-    assert prune(image_home.root) == [held.key]
+    assert prune_environments(image_home.root) == [held.key]
     assert image_home.images() == set()
     assert image_home.engine.images.find(debian_python) is not None
 
@@ -269,11 +268,11 @@ def test_an_image_that_a_container_uses_outlives_its_pruning(image_home: ImageHo
     container = image_home.engine.containers.create(ContainerSpec(built.image, ("sleep", "600")))
     image_home.engine.containers.start(container)
     try:
-        prune(image_home.root)
+        prune_environments(image_home.root)
         assert image_home.engine.images.find(built.image) is not None
     finally:
         image_home.engine.containers.remove(container)
-    prune(image_home.root)
+    prune_environments(image_home.root)
     assert image_home.engine.images.find(built.image) is None
 
 
@@ -281,7 +280,7 @@ def test_a_package_that_does_not_exist_is_named_as_anywhere(image_home: ImageHom
     spec = of_image(debian_python, "no-such-demo")
     with pytest.raises(EnvironmentFailed) as failed:
         image_home.ensure(spec)
-    assert failed.value.facts["cause"] == Cause.NO_SUCH_PACKAGE
+    assert failed.value.facts["cause"] == FailureCause.NO_SUCH_PACKAGE
     assert "no-such-demo" in failed.value.facts["said"]
     assert image_home.environments.find(spec) is None
     assert image_home.build_containers() == 0
@@ -291,7 +290,7 @@ def test_a_conda_package_without_a_twin_is_named_before_anything_is_done(image_h
     spec = of_image("no.example/none:1", conda=CondaSpec(("r-base",)))
     with pytest.raises(EnvironmentFailed, match="r-base") as failed:
         image_home.ensure(spec)
-    assert failed.value.facts["cause"] == Cause.NO_PYPI_TWIN
+    assert failed.value.facts["cause"] == FailureCause.NO_PYPI_TWIN
 
 
 def test_the_details_of_an_image_can_be_read(image_home: ImageHome, debian_python: str) -> None:

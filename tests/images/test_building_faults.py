@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.engine import Engine
-from runyard.environments.making import prune
-from runyard.environments.provisions import Provisions
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.package_settings import VIRTUAL_ENVIRONMENT, PackageSettings
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import VIRTUAL_ENVIRONMENT, FailureCause, PackageSettings
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.builder import prune_environments
+from runyard.environments.containers.engine import ContainerEngine
+from runyard.environments.package_sources import BuildSettings
 from runyard.testing.base_images import PLAIN
 from runyard.testing.container_engine import kill_engine, running_docker
 from runyard.testing.small_disk import mounted
@@ -33,15 +32,15 @@ pytestmark = pytest.mark.images
 BUILD = """
 import json, sys
 from pathlib import Path
-from runyard.environments.making import Environments
+from runyard.environments.builder import LocalEnvironments
 from tests.images.building import of_image
 root, variables, base, package = json.loads(sys.stdin.read())
-Environments(Path(root), variables).ensure(of_image(base, package), print)
+LocalEnvironments(Path(root), variables).ensure(of_image(base, package), print)
 """
 KILLED_AT = (
     """
 import os, signal, sys
-from runyard.containers.containers import Containers
+from runyard.environments.containers.containers import Containers
 def start(self, container):
     if self.state(container) and step in {e.name.rpartition("-")[2] for e in self.with_labels({}) if e.id == container}:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -124,12 +123,12 @@ def test_images_stay_while_somebody_builds_on_them(image_home: ImageHome, debian
     with at_the_gate(image_home, wheels, debian):
         before = image_home.images()
         assert before
-        prune(image_home.root)
+        prune_environments(image_home.root)
         assert image_home.images() == before
 
 
 def test_an_engine_that_dies_in_the_middle_is_named(
-    image_home: ImageHome, own_docker: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
+    image_home: ImageHome, own_docker: Callable[[], ContainerEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = own_docker()
     monkeypatch.setenv("DOCKER_HOST", engine.address)
@@ -143,10 +142,10 @@ def test_an_engine_that_dies_in_the_middle_is_named(
     spec = of_dockerfile("FROM scratch\nCOPY a /a\n")
     with pytest.raises(EnvironmentFailed) as failed:
         image_home.environments.ensure(spec, say)
-    assert failed.value.facts["cause"] == Cause.ENGINE_FAILED
+    assert failed.value.facts["cause"] == FailureCause.ENGINE_FAILED
     with pytest.raises(EnvironmentFailed) as failed:
         image_home.environments.ensure(spec, say)
-    assert failed.value.facts["cause"] == Cause.NO_ENGINE
+    assert failed.value.facts["cause"] == FailureCause.NO_ENGINE
 
 
 def test_an_engine_whose_disk_fills_is_told_as_that(
@@ -160,7 +159,7 @@ def test_an_engine_whose_disk_fills_is_told_as_that(
         spec = of_image(base, "demo")
         with pytest.raises(EnvironmentFailed) as failed:
             image_home.ensure(spec)
-        assert failed.value.facts["cause"] == Cause.DISK_FULL
+        assert failed.value.facts["cause"] == FailureCause.DISK_FULL
         assert image_home.environments.find(spec) is None
 
 
@@ -182,7 +181,7 @@ def test_without_an_engine_the_run_is_told_how_to_get_one(
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     with pytest.raises(EnvironmentFailed, match="no container engine answers") as failed:
         image_home.ensure(of_image("debian:12", "demo"))
-    assert failed.value.facts["cause"] == Cause.NO_ENGINE
+    assert failed.value.facts["cause"] == FailureCause.NO_ENGINE
     assert "podman" in failed.value.hint
 
 
@@ -190,7 +189,7 @@ def test_without_an_engine_a_workspace_may_have_the_packages_all_the_same(
     image_home: ImageHome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    image_home.provisions = Provisions(PackageSettings(without_engine=VIRTUAL_ENVIRONMENT))
+    image_home.provisions = BuildSettings(PackageSettings(without_engine=VIRTUAL_ENVIRONMENT))
     built = image_home.ensure(of_image("debian:12", "demo"))
     assert built.image == ""
     assert subprocess.check_output([built.python, "-c", "import demo; print(demo.version)"], text=True) == "1.0\n"
@@ -199,11 +198,11 @@ def test_without_an_engine_a_workspace_may_have_the_packages_all_the_same(
     user_managed = EnvironmentSpec(user_managed=True, image=of_image("debian:12").image)
     with pytest.raises(EnvironmentFailed) as failed:
         image_home.ensure(user_managed)
-    assert failed.value.facts["cause"] == Cause.NO_ENGINE
+    assert failed.value.facts["cause"] == FailureCause.NO_ENGINE
 
 
 def test_podman_makes_the_same(
-    image_home: ImageHome, podman: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    image_home: ImageHome, podman: ContainerEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", podman.address)
     home = replace(image_home, engine=podman, root=tmp_path / "podman" / "environments")
@@ -211,7 +210,7 @@ def test_podman_makes_the_same(
     built = home.ensure(of_image(base, "demo"))
     assert home.python(built, "import demo, sys; print(demo.version, sys.prefix)") == [f"1.0 /azureml-envs/{built.key}"]
     assert home.environments.find(of_image(base, "demo")) == built
-    assert prune(home.root) == [built.key]
+    assert prune_environments(home.root) == [built.key]
     assert home.images() == set()
 
 

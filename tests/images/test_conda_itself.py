@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from uv import find_uv_bin
 
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import FailureCause, PackageSettings
+from runyard.core.records.launch_plan import CondaSpec, EnvironmentSpec
 from runyard.environments.folder import EnvironmentFolder
-from runyard.environments.interpreters import discover
-from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.package_settings import PackageSettings
-from runyard.model.plan import CondaSpec, EnvironmentSpec
+from runyard.environments.interpreters import discover_interpreters
+from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.conda_tool.channel import MINOR, CondaChannel
 from tests.environments.conda_tool.installing import install_conda
 from tests.environments.conda_tool.served import served
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.images
 @pytest.fixture(scope="module")
 def conda(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("conda")
-    found = discover(folder / "known.json", os.environ)
+    found = discover_interpreters(folder / "known.json", os.environ)
     old = next((interpreter.path for interpreter in found if interpreter.minor == "3.6"), "")
     assert old, "the conda of the index runs on Python 3.6, as the old frameworks do; this machine has none"
     return install_conda(folder, old, os.fspath(find_uv_bin()))
@@ -81,7 +80,7 @@ def test_conda_itself_solves_installs_and_installs_again_from_the_lock(tmp_path,
 
 @pytest.mark.parametrize(
     ("packages", "cause"),
-    [(("nosuch",), Cause.NO_SUCH_PACKAGE), (("modern", "rlang=3.0"), Cause.CONFLICT)],
+    [(("nosuch",), FailureCause.NO_SUCH_PACKAGE), (("modern", "rlang=3.0"), FailureCause.CONFLICT)],
 )
 def test_the_words_of_conda_itself_are_understood(tmp_path, variables, channel, packages, cause):
     channel.add("rlang", "3.0", {"bin/R": "#!/bin/sh\n"})

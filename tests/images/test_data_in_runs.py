@@ -2,7 +2,7 @@
 
 import pytest
 
-from runyard.model.data import DataForAttempt, DatasetFiles, SourceFile
+from runyard.core.records.data import DataForAttempt, DatasetFiles, SourceFile
 from tests.images.parts import fixtures
 from tests.node.conftest import driver_log
 from tests.node.data.conftest import (

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.provisions import Provisions
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.images import ImageSpec
-from runyard.model.package_settings import PackageSettings
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import FailureCause, PackageSettings
+from runyard.core.records.launch_plan import EnvironmentSpec, ImageSpec
+from runyard.environments.package_sources import BuildSettings
 from tests.environments.index_server import Index, serving
 from tests.environments.wheelhouse import add_wheel
 from tests.images.building import ImageHome
@@ -33,7 +31,7 @@ def spec_of(base: str, step: str) -> EnvironmentSpec:
 
 
 def settled(home: ImageHome, **settings: object) -> ImageHome:
-    home.provisions = Provisions(replace(PackageSettings(), **settings))
+    home.provisions = BuildSettings(replace(PackageSettings(), **settings))
     return home
 
 
@@ -88,7 +86,7 @@ def test_offline_a_step_has_no_network(image_home: ImageHome, debian_python: str
     fetch = "RUN python3 -c \"import socket; socket.create_connection(('127.0.0.1', 9))\""
     with pytest.raises(EnvironmentFailed) as failed:
         image_home.ensure(spec_of(debian_python, fetch))
-    assert failed.value.facts["cause"] == Cause.DOCKERFILE_FAILED
+    assert failed.value.facts["cause"] == FailureCause.DOCKERFILE_FAILED
 
 
 def test_a_password_in_a_dockerfile_is_not_in_the_log(image_home: ImageHome, debian_python: str) -> None:

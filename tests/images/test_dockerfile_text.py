@@ -1,6 +1,6 @@
 import pytest
 
-from runyard.containers.dockerfile import with_arguments
+from runyard.environments.containers.build_context import declare_arguments
 
 DOCKERFILES = {
     "FROM a\nRUN b\n": "FROM a\nARG X\nARG Y\nRUN b\n",
@@ -18,13 +18,13 @@ DOCKERFILES = {
 
 @pytest.mark.parametrize("text", DOCKERFILES)
 def test_every_stage_declares_the_arguments(text):
-    assert with_arguments(text, {"Y", "X"}) == DOCKERFILES[text]
+    assert declare_arguments(text, {"Y", "X"}) == DOCKERFILES[text]
 
 
 def test_without_arguments_a_dockerfile_is_built_as_it_is():
-    assert with_arguments("FROM a \\\n\n\nRUN b", ()) == "FROM a \\\n\n\nRUN b"
+    assert declare_arguments("FROM a \\\n\n\nRUN b", ()) == "FROM a \\\n\n\nRUN b"
 
 
 def test_what_a_broken_build_leaves_has_the_labels() -> None:
-    text = with_arguments("FROM a\nRUN b\n", ["X"], {"made.by": 'a "$HOME" \\ of ours'})
+    text = declare_arguments("FROM a\nRUN b\n", ["X"], {"made.by": 'a "$HOME" \\ of ours'})
     assert text == 'FROM a\nLABEL "made.by"="a \\"\\$HOME\\" \\\\ of ours"\nARG X\nRUN b\n'

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.archives import writing_tar
-from runyard.containers.creating import ContainerSpec, Mount
-from runyard.containers.engine import Engine
-from runyard.environments.images.finding import engine_here
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.images import ContainerWish, VolumeWish
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import FailureCause
+from runyard.core.records.launch_plan import ContainerRequest, VolumeRequest
+from runyard.environments.containers.containers import ContainerSpec, Mount
+from runyard.environments.containers.engine import ContainerEngine
+from runyard.environments.containers.transport import tar_writer
+from runyard.environments.images.built_images import local_engine
 from runyard.testing.base_images import PLAIN
 from runyard.testing.container_engine import kill_engine
 from tests.faults.yard import eventually
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.images
 SLEEP = ("sleep", "600")
 
 
-def lines_of(engine: Engine, spec: ContainerSpec) -> list[str]:
+def lines_of(engine: ContainerEngine, spec: ContainerSpec) -> list[str]:
     lines: list[str] = []
     done = engine.containers.run(spec, lines.append)
     assert done.exit.status == 0, lines
@@ -37,14 +37,14 @@ def shell(image: str, script: str, **more: object) -> ContainerSpec:
 
 
 @pytest.fixture
-def sleeping(engine: Engine, base: str) -> Iterator[str]:
+def sleeping(engine: ContainerEngine, base: str) -> Iterator[str]:
     container = engine.containers.create(ContainerSpec(base, SLEEP, labels={"tests.sleeping": "yes"}))
     engine.containers.start(container)
     yield container
     engine.containers.remove(container)
 
 
-def test_a_container_says_both_streams_and_how_it_ended_and_is_gone(engine: Engine, base: str) -> None:
+def test_a_container_says_both_streams_and_how_it_ended_and_is_gone(engine: ContainerEngine, base: str) -> None:
     lines: list[str] = []
     done = engine.containers.run(shell(base, "echo out; echo err >&2; exit 3"), lines.append)
     assert done.exit.status == 3
@@ -52,7 +52,9 @@ def test_a_container_says_both_streams_and_how_it_ended_and_is_gone(engine: Engi
     assert engine.containers.state(done.id) is None
 
 
-def test_a_container_has_its_variables_folder_user_and_mounts(engine: Engine, base: str, tmp_path: Path) -> None:
+def test_a_container_has_its_variables_folder_user_and_mounts(
+    engine: ContainerEngine, base: str, tmp_path: Path
+) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "given").write_text("from the machine\n")
     spec = shell(
@@ -62,7 +64,7 @@ def test_a_container_has_its_variables_folder_user_and_mounts(engine: Engine, ba
         working_folder="/var",
         user="1234:1234",
         mounts=(Mount(str(tmp_path), "/in", is_read_only=True),),
-        request=ContainerWish(volumes=(VolumeWish(str(tmp_path / "out"), "/out"),)),
+        request=ContainerRequest(volumes=(VolumeRequest(str(tmp_path / "out"), "/out"),)),
     )
     (tmp_path / "out").mkdir()
     (tmp_path / "out").chmod(0o777)
@@ -71,22 +73,24 @@ def test_a_container_has_its_variables_folder_user_and_mounts(engine: Engine, ba
     assert (tmp_path / "out" / "made").stat().st_uid == 1234
 
 
-def test_a_mount_of_a_folder_that_is_not_there_is_refused(engine: Engine, base: str, tmp_path: Path) -> None:
+def test_a_mount_of_a_folder_that_is_not_there_is_refused(engine: ContainerEngine, base: str, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(EnvironmentFailed, match=str(missing)):
         engine.containers.run(ContainerSpec(base, ("true",), mounts=(Mount(str(missing), "/in"),)), print)
     assert not missing.exists()
 
 
-def test_limits_hold(engine: Engine, base: str) -> None:
-    wish = ContainerWish(shm_bytes=3 << 20, cpus=0.5, memory_bytes=64 << 20, ulimits=(("nofile", 100, 200),))
-    lines = lines_of(engine, shell(base, "ulimit -Sn; ulimit -Hn; df -k --output=size /dev/shm | tail -1", request=wish))
+def test_limits_hold(engine: ContainerEngine, base: str) -> None:
+    wish = ContainerRequest(shm_bytes=3 << 20, cpus=0.5, memory_bytes=64 << 20, ulimits=(("nofile", 100, 200),))
+    lines = lines_of(
+        engine, shell(base, "ulimit -Sn; ulimit -Hn; df -k --output=size /dev/shm | tail -1", request=wish)
+    )
     assert [line.strip() for line in lines] == ["100", "200", "3072"]
 
 
-def test_a_container_beyond_its_memory_is_killed(engine: Engine, base: str) -> None:
+def test_a_container_beyond_its_memory_is_killed(engine: ContainerEngine, base: str) -> None:
     grow = "words=$(head -c 200000000 /dev/zero | tr '\\0' x)"
-    hungry = shell(base, grow, request=ContainerWish(memory_bytes=32 << 20))
+    hungry = shell(base, grow, request=ContainerRequest(memory_bytes=32 << 20))
     exit_ = engine.containers.run(hungry, print).exit
     assert exit_.status == 128 + signal.SIGKILL
     if engine.facts().name == "docker":  # podman 4.3 does not tell on the first version of control groups
@@ -102,22 +106,22 @@ def test_a_container_beyond_its_memory_is_killed(engine: Engine, base: str) -> N
     ],
 )
 def test_a_start_that_fails_tells_why_and_leaves_no_container(
-    engine: Engine, base: str, command: tuple[str, ...], user: str, said: str
+    engine: ContainerEngine, base: str, command: tuple[str, ...], user: str, said: str
 ) -> None:
     labels = {"tests.failing": said}
     with pytest.raises(EnvironmentFailed, match=said) as failed:
         engine.containers.run(ContainerSpec(base, command, user=user, labels=labels), print)
-    assert failed.value.facts["cause"] == Cause.ENGINE_FAILED
+    assert failed.value.facts["cause"] == FailureCause.ENGINE_FAILED
     assert engine.containers.with_labels(labels) == ()
 
 
-def test_a_killed_container_tells_the_signal(engine: Engine, sleeping: str) -> None:
+def test_a_killed_container_tells_the_signal(engine: ContainerEngine, sleeping: str) -> None:
     assert engine.containers.kill(sleeping, signal.SIGKILL)
     assert engine.containers.wait(sleeping).status == 128 + signal.SIGKILL
     assert not engine.containers.kill(sleeping)
 
 
-def test_a_container_is_found_by_its_labels_and_removed_once(engine: Engine, sleeping: str) -> None:
+def test_a_container_is_found_by_its_labels_and_removed_once(engine: ContainerEngine, sleeping: str) -> None:
     (found,) = engine.containers.with_labels({"tests.sleeping": "yes"})
     assert (found.id, found.status) == (sleeping, "running")
     assert engine.containers.with_labels({"tests.sleeping": "no"}) == ()
@@ -132,9 +136,9 @@ def test_a_container_is_found_by_its_labels_and_removed_once(engine: Engine, sle
     assert engine.containers.state(sleeping) is None
 
 
-def test_files_go_into_a_container(engine: Engine, sleeping: str) -> None:
+def test_files_go_into_a_container(engine: ContainerEngine, sleeping: str) -> None:
     sent = io.BytesIO()
-    with writing_tar(sent) as tar:
+    with tar_writer(sent) as tar:
         entry = tarfile.TarInfo("folder/file")
         entry.size = 5
         tar.addfile(entry, io.BytesIO(b"words"))
@@ -144,7 +148,7 @@ def test_files_go_into_a_container(engine: Engine, sleeping: str) -> None:
     assert Path("/proc", str(state.pid), "root/opt/folder/file").read_text() == "words"
 
 
-def test_a_commit_is_a_layer_with_the_command_of_the_image_below(engine: Engine, base: str) -> None:
+def test_a_commit_is_a_layer_with_the_command_of_the_image_below(engine: ContainerEngine, base: str) -> None:
     below = engine.images.find(base)
     done = engine.containers.run(shell(base, "echo made > /made"), print, keeps=True)
     labels = {"tests.layer": 'a "word"'}
@@ -163,7 +167,7 @@ def test_a_commit_is_a_layer_with_the_command_of_the_image_below(engine: Engine,
     assert not engine.images.remove("tests/layer:1")
 
 
-def test_the_entrypoint_of_an_image_is_not_in_the_way(engine: Engine, base: str) -> None:
+def test_the_entrypoint_of_an_image_is_not_in_the_way(engine: ContainerEngine, base: str) -> None:
     done = engine.containers.run(shell(base, "true"), print, keeps=True)
     made = engine.images.commit(done.id, "tests/entry:1", changes=('ENTRYPOINT ["/bin/false"]', 'CMD ["--never"]'))
     engine.containers.remove(done.id)
@@ -172,13 +176,13 @@ def test_the_entrypoint_of_an_image_is_not_in_the_way(engine: Engine, base: str)
     engine.images.remove(made.id, is_forced=True)
 
 
-def test_an_image_that_a_container_runs_from_stays(engine: Engine, base: str, sleeping: str) -> None:
+def test_an_image_that_a_container_runs_from_stays(engine: ContainerEngine, base: str, sleeping: str) -> None:
     with pytest.raises(EnvironmentFailed):
         engine.images.remove(base)
     assert engine.images.find(base) is not None
 
 
-def test_an_engine_that_dies_fails_whoever_waits(own_docker: Callable[[], Engine]) -> None:
+def test_an_engine_that_dies_fails_whoever_waits(own_docker: Callable[[], ContainerEngine]) -> None:
     engine = own_docker()
     container = engine.containers.create(ContainerSpec(imported(engine, PLAIN), SLEEP))
     engine.containers.start(container)
@@ -187,21 +191,21 @@ def test_an_engine_that_dies_fails_whoever_waits(own_docker: Callable[[], Engine
         kill_engine(engine)
         with pytest.raises(EnvironmentFailed, match=engine.address) as failed:
             waiting.result(30)
-    assert failed.value.facts["cause"] == Cause.ENGINE_FAILED
+    assert failed.value.facts["cause"] == FailureCause.ENGINE_FAILED
 
 
 def test_the_submitters_engine_is_asked_first_and_given_up_where_it_is_of_another_machine(
-    docker: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    docker: ContainerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = Path(docker.address.removeprefix("unix://"))
     absent = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
     monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr("runyard.containers.finding.usual_sockets", lambda _: iter(()))
-    assert engine_here({"DOCKER_HOST": docker.address}).address == docker.address
+    monkeypatch.setattr("runyard.environments.containers.engine.usual_sockets", lambda _: iter(()))
+    assert local_engine({"DOCKER_HOST": docker.address}).address == docker.address
     with pytest.raises(EnvironmentFailed, match=r"DOCKER_HOST is unix://.*none\.sock"):
-        engine_here(absent)
-    monkeypatch.setattr("runyard.containers.finding.usual_sockets", lambda _: iter((own,)))
-    assert engine_here(absent).address == docker.address
+        local_engine(absent)
+    monkeypatch.setattr("runyard.environments.containers.engine.usual_sockets", lambda _: iter((own,)))
+    assert local_engine(absent).address == docker.address
     monkeypatch.setenv("DOCKER_HOST", docker.address)
-    monkeypatch.setattr("runyard.containers.finding.usual_sockets", lambda _: iter(()))
-    assert engine_here(absent).address == docker.address
+    monkeypatch.setattr("runyard.environments.containers.engine.usual_sockets", lambda _: iter(()))
+    assert local_engine(absent).address == docker.address

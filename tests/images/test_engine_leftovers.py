@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.images, pytest.mark.usefixtures("_able")]
 SECONDS = 30.0
 STARTED = """
 import os, signal, sys
-from runyard.containers.containers import ContainerSpec
+from runyard.environments.containers.containers import ContainerSpec
 from runyard.testing.base_images import PLAIN
 from runyard.testing.container_engine import running_docker
 from tests.images.conftest import engine_folder, imported

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.contents import bases_of, build_context
-from runyard.containers.creating import ContainerSpec, creation
-from runyard.containers.engine import Engine
-from runyard.containers.failures import build_failed, cause_of
-from runyard.containers.finding import find_engine, usual_sockets
-from runyard.containers.images import checked_reference
-from runyard.containers.registries import RegistryCredentials, headers_for_builds, split_tag
-from runyard.containers.speaking import Lines
-from runyard.errors import EnvironmentFailed, InvalidArgument
-from runyard.model.causes import Cause
-from runyard.model.images import ContainerWish
+from runyard.core.errors import EnvironmentFailed, InvalidArgument
+from runyard.core.records.environments import FailureCause
+from runyard.core.records.launch_plan import ContainerRequest
+from runyard.environments.containers.build_context import base_images, build_context
+from runyard.environments.containers.containers import ContainerSpec, creation_request
+from runyard.environments.containers.engine import ContainerEngine, find_engine, usual_sockets
+from runyard.environments.containers.failures import build_failed, cause_of
+from runyard.environments.containers.images import checked_reference
+from runyard.environments.containers.output import BoundedLog
+from runyard.environments.containers.registries import RegistryCredentials, headers_for_builds, split_tag
 
 
 @pytest.mark.parametrize(
@@ -30,25 +29,25 @@ from runyard.model.images import ContainerWish
     ],
 )
 def test_docker_is_asked_for_gpus_by_a_device_request(gpus: tuple[str, ...], wants: bool, requested: object) -> None:
-    spec = ContainerSpec("image", ("true",), gpus=gpus, request=ContainerWish(wants_gpus=wants))
-    assert creation(spec)["HostConfig"].get("DeviceRequests") == requested
+    spec = ContainerSpec("image", ("true",), gpus=gpus, request=ContainerRequest(wants_gpus=wants))
+    assert creation_request(spec)["HostConfig"].get("DeviceRequests") == requested
 
 
 def test_podman_is_asked_for_gpus_by_device_names() -> None:
-    spec = ContainerSpec("image", ("true",), gpus=("1",), request=ContainerWish(devices=("/dev/fuse:/dev/other:r",)))
-    assert creation(spec, "podman")["HostConfig"]["Devices"] == [
+    spec = ContainerSpec("image", ("true",), gpus=("1",), request=ContainerRequest(devices=("/dev/fuse:/dev/other:r",)))
+    assert creation_request(spec, "podman")["HostConfig"]["Devices"] == [
         {"PathOnHost": "/dev/fuse", "PathInContainer": "/dev/other", "CgroupPermissions": "r"},
         {"PathOnHost": "nvidia.com/gpu=1"},
     ]
 
 
 def test_every_wish_reaches_the_request() -> None:
-    wish = ContainerWish(
+    wish = ContainerRequest(
         shm_bytes=1, memory_bytes=2, cpus=1.5, ipc="host", network="none", user="u", hostname="h", is_privileged=True,
         variables=(("A", "1"),), added_capabilities=("SYS_PTRACE",), dropped_capabilities=("CHOWN",),
         hosts=(("name", "10.0.0.1"),), security=("seccomp=unconfined",), sysctls=(("net.core.somaxconn", "9"),),
     )  # fmt: skip
-    body = creation(ContainerSpec("image", ("true",), request=wish))
+    body = creation_request(ContainerSpec("image", ("true",), request=wish))
     host = body["HostConfig"]
     assert (body["Env"], body["User"], body["Hostname"]) == (["A=1"], "u", "h")
     assert (host["ShmSize"], host["Memory"], host["MemorySwap"], host["NanoCpus"]) == (1, 2, 2, 1_500_000_000)
@@ -79,17 +78,20 @@ def test_a_name_that_is_none_never_reaches_the_engine(reference: str) -> None:
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
-        ('Get "https://r.example/v2/": x509: certificate signed by unknown authority', Cause.CERTIFICATE),
-        ('Get "https://r.example/v2/": http: server gave HTTP response to HTTPS client', Cause.CERTIFICATE),
-        ("no matching manifest for linux/amd64 in the manifest list entries", Cause.ARCHITECTURE),
-        ("toomanyrequests: You have reached your pull rate limit.", Cause.REGISTRY_FAILED),
-        ("pull access denied for a/b, repository does not exist or may require 'docker login'", Cause.IMAGE_NOT_FOUND),
-        ("write /var/lib/x: no space left on device", Cause.DISK_FULL),
-        ("something that nobody has ever seen", Cause.UNKNOWN),
+        ('Get "https://r.example/v2/": x509: certificate signed by unknown authority', FailureCause.CERTIFICATE),
+        ('Get "https://r.example/v2/": http: server gave HTTP response to HTTPS client', FailureCause.CERTIFICATE),
+        ("no matching manifest for linux/amd64 in the manifest list entries", FailureCause.ARCHITECTURE),
+        ("toomanyrequests: You have reached your pull rate limit.", FailureCause.REGISTRY_FAILED),
+        (
+            "pull access denied for a/b, repository does not exist or may require 'docker login'",
+            FailureCause.IMAGE_NOT_FOUND,
+        ),
+        ("write /var/lib/x: no space left on device", FailureCause.DISK_FULL),
+        ("something that nobody has ever seen", FailureCause.UNKNOWN),
     ],
 )
-def test_the_words_of_registries_that_no_test_can_be(said: str, cause: Cause) -> None:
-    assert cause_of(said, Cause.UNKNOWN) == cause
+def test_the_words_of_registries_that_no_test_can_be(said: str, cause: FailureCause) -> None:
+    assert cause_of(said, FailureCause.UNKNOWN) == cause
 
 
 def test_credentials_go_by_address_and_show_no_password() -> None:
@@ -121,12 +123,12 @@ def test_the_images_a_dockerfile_starts_from() -> None:
     text = (
         "ARG TAG=1\nFROM a:$TAG AS first\nfrom --platform=linux/amd64 b@sha256:0 as Second\nFROM first\nFROM scratch\n"
     )
-    assert bases_of(text) == ("a:1", "b@sha256:0")
+    assert base_images(text) == ("a:1", "b@sha256:0")
 
 
 def test_a_log_keeps_its_beginning_and_its_end() -> None:
     said: list[str] = []
-    lines = Lines(said.append, limit=30)
+    lines = BoundedLog(said.append, limit=30)
     for number in range(1000):
         lines.take(f"\x1b[91mline {number}\r\n".encode())
     lines.close()
@@ -139,13 +141,13 @@ def test_an_engine_that_was_chosen_must_answer(tmp_path: Path) -> None:
     variables = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
     with pytest.raises(EnvironmentFailed, match="DOCKER_HOST is unix") as failed:
         find_engine(variables)
-    assert failed.value.facts["cause"] == Cause.NO_ENGINE
+    assert failed.value.facts["cause"] == FailureCause.NO_ENGINE
 
 
 @pytest.mark.parametrize("address", ["ssh://me@host", "/var/run/docker.sock", "tcp://", "unix://", "tcp://h:port", "x"])
 def test_an_address_that_cannot_be_an_engine_is_refused(address: str) -> None:
     with pytest.raises(InvalidArgument, match="DOCKER_HOST is unix"):
-        Engine(address)
+        ContainerEngine(address)
     with pytest.raises(EnvironmentFailed, match="no container engine answers"):
         find_engine({"DOCKER_HOST": address})
 
@@ -155,10 +157,12 @@ def test_without_an_engine_the_error_names_the_ways_to_get_one(tmp_path: Path, m
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(dead))
     listener.close()
-    monkeypatch.setattr("runyard.containers.finding.usual_sockets", lambda _: iter((tmp_path / "none.sock", dead)))
+    monkeypatch.setattr(
+        "runyard.environments.containers.engine.usual_sockets", lambda _: iter((tmp_path / "none.sock", dead))
+    )
     with pytest.raises(EnvironmentFailed, match=f"{dead} does not answer") as failed:
         find_engine({})
-    assert failed.value.facts["cause"] == Cause.NO_ENGINE
+    assert failed.value.facts["cause"] == FailureCause.NO_ENGINE
     for way in ("docker", "podman", "DOCKER_HOST", "without_engine=virtual-environment"):
         assert way in failed.value.hint
 
@@ -171,7 +175,7 @@ def test_the_usual_sockets_are_of_docker_before_podman() -> None:
 def test_what_an_engine_says_shows_no_password() -> None:
     words = "Step 2/2 : RUN pip install -i https://TOKEN@index.example/simple demo"
     said: list[str] = []
-    lines = Lines(said.append)
+    lines = BoundedLog(said.append)
     lines.write(f"{words}\n")
     assert said == [words.replace("TOKEN", "****")]
     failed = build_failed(f"{words} returned a non-zero code: 1")
@@ -189,4 +193,4 @@ def test_what_an_engine_says_shows_no_password() -> None:
 def test_a_step_for_buildkit_is_told_what_to_write_instead(said: str) -> None:
     failed = build_failed(said)
     assert "without BuildKit" in failed.hint
-    assert failed.facts["cause"] == Cause.DOCKERFILE_FAILED
+    assert failed.facts["cause"] == FailureCause.DOCKERFILE_FAILED

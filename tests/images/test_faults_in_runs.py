@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.creating import ContainerSpec
-from runyard.model.images import ImageSpec
-from runyard.model.plan import EnvironmentSpec
-from runyard.node.agent_socket import ask_agent
-from runyard.node.attempt import AttemptFolder
-from runyard.node.containers.left import labels_of, leave_mark, marks_in
-from runyard.node.processes import ProcessId, carrying, descendants
+from runyard.core.records.launch_plan import EnvironmentSpec, ImageSpec
+from runyard.environments.containers.containers import ContainerSpec
+from runyard.node.containers.markers import container_labels, list_markers, write_marker
+from runyard.node.home_socket import ask_agent
+from runyard.node.processes.procfs import ProcessId, descendants, processes_with_variable
+from runyard.node.task_folder import TaskFolder
 from runyard.testing.base_images import WITH_PYTHON
 from tests.images.conftest import imported
 from tests.images.parts import Nodes, fixtures
@@ -42,18 +41,18 @@ def wait_for_script(service) -> None:
 def test_a_killed_supervisor_is_followed_by_one_that_ends_the_container(nodes, service, home):
     nodes.submit(WAITS)
     wait_for_script(service)
-    os.kill(AttemptFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
+    os.kill(TaskFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
     ended = nodes.ended()
     assert "supervisor was killed while the script was running" in ended["error"]["message"]
     assert service.journals["run1~0-1-a"] == b"[1]\n"
     assert nodes.containers() == []
-    assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
+    assert processes_with_variable("RUNYARD_PART", "run1.1", home=home) == set()
 
 
 def test_an_end_that_a_killed_supervisor_did_not_hear_is_known_to_the_next(nodes, service, home):
     nodes.submit(WAITS)
     wait_for_script(service)
-    folder = AttemptFolder(home, "run1.1")
+    folder = TaskFolder(home, "run1.1")
     supervisor = folder.supervisor().pid
     os.kill(supervisor, signal.SIGSTOP)
     nodes.let_go()
@@ -78,7 +77,7 @@ def test_a_killed_agent_harms_no_run(nodes, service, home):
 def wait_for_mark(home) -> None:
     """The moment before the engine is asked to make the container."""
     deadline = time.monotonic() + 60
-    while not marks_in(home):
+    while not list_markers(home):
         assert time.monotonic() < deadline
 
 
@@ -89,17 +88,17 @@ def test_a_cancel_while_the_container_is_being_made_leaves_nothing(nodes, home):
     assert nodes.ended()["outcome"] == "canceled"
     nodes.await_gone("run1.1")
     assert nodes.containers() == []
-    assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
+    assert processes_with_variable("RUNYARD_PART", "run1.1", home=home) == set()
 
 
 def test_a_supervisor_killed_while_the_container_is_being_made_leaves_nothing(nodes, home):
     nodes.submit(WAITS)
     wait_for_mark(home)
-    os.kill(AttemptFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
+    os.kill(TaskFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
     assert nodes.ended()["outcome"] == "failed"
     nodes.await_gone("run1.1")
     assert nodes.containers() == []
-    assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
+    assert processes_with_variable("RUNYARD_PART", "run1.1", home=home) == set()
 
 
 @pytest.mark.parametrize("end", ["kill", "remove"])
@@ -148,8 +147,8 @@ def test_an_engine_that_is_stopped_mid_run_is_the_cause_in_words(on_own_engine, 
     assert "since its engine was stopped" in ended["error"]["message"]
     assert ended["error"]["cause"] == "engine_failed"
     assert "could not be removed" in ended["warnings"][0]
-    assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
-    assert len(marks_in(home)) == 1
+    assert processes_with_variable("RUNYARD_PART", "run1.1", home=home) == set()
+    assert len(list_markers(home)) == 1
 
 
 def test_a_run_outlives_its_engine_that_was_killed(on_own_engine, service, home):
@@ -165,12 +164,14 @@ def test_a_run_outlives_its_engine_that_was_killed(on_own_engine, service, home)
 
 def test_what_no_supervisor_removed_is_removed_by_the_next_agent(nodes, service, home):
     """As when the machine went down with a container's part delivered and its engine away."""
-    spec = ContainerSpec(nodes.image, ("sleep", "600"), labels=labels_of(home, "gone.1"), name="runyard-left-behind")
+    spec = ContainerSpec(
+        nodes.image, ("sleep", "600"), labels=container_labels(home, "gone.1"), name="runyard-left-behind"
+    )
     nodes.docker.containers.start(nodes.docker.containers.create(spec))
-    leave_mark(home, "gone.1", "runyard-left-behind", nodes.docker)
+    write_marker(home, "gone.1", "runyard-left-behind", nodes.docker)
     nodes.engine.warm()
     deadline = time.monotonic() + 30
-    while nodes.containers() or marks_in(home):
+    while nodes.containers() or list_markers(home):
         assert time.monotonic() < deadline
 
 
@@ -183,8 +184,8 @@ def test_a_node_that_falls_takes_its_containers_along(nodes, service, home):
         [
             sys.executable,
             "-c",
-            "import sys; from pathlib import Path; from runyard.node.fence import end_all_parts; "
-            "end_all_parts(Path(sys.argv[1]))",
+            "import sys; from pathlib import Path; from runyard.node.guard import kill_all_tasks; "
+            "kill_all_tasks(Path(sys.argv[1]))",
             str(home),
         ],
         timeout=60,
@@ -192,7 +193,7 @@ def test_a_node_that_falls_takes_its_containers_along(nodes, service, home):
     )
     assert ended.returncode == 0
     assert nodes.containers() == []
-    assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
+    assert processes_with_variable("RUNYARD_PART", "run1.1", home=home) == set()
 
 
 def test_no_engine_is_one_clear_error(nodes, monkeypatch, tmp_path):

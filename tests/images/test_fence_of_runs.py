@@ -5,11 +5,10 @@ import time
 
 import pytest
 
-from runyard.containers.creating import ContainerSpec
-from runyard.errors import EnvironmentFailed
-from runyard.model.images import ContainerWish
-from runyard.model.plan import NodePlan, ProcessSpec
-from runyard.node.containers.left import labels_of, leave_mark, marks_in, remove_marked
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.launch_plan import ContainerRequest, NodePlan, ProcessSpec
+from runyard.environments.containers.containers import ContainerSpec
+from runyard.node.containers.markers import container_labels, list_markers, remove_containers, write_marker
 from tests.images.parts import fixtures
 from tests.node.conftest import driver_log
 from tests.node.data.conftest import datastore, on_folder, output, reference
@@ -100,7 +99,7 @@ except OSError as error:
 
 
 def test_gpus_that_the_run_was_not_given_are_not_to_be_had(nodes, service):
-    nodes.submit("print('ran')", container=ContainerWish(wants_gpus=True))
+    nodes.submit("print('ran')", container=ContainerRequest(wants_gpus=True))
     assert nodes.ended()["outcome"] == "completed"
     assert driver_log(service).startswith("Runyard: the docker argument --gpus does nothing here")
 
@@ -108,9 +107,9 @@ def test_gpus_that_the_run_was_not_given_are_not_to_be_had(nodes, service):
 @pytest.mark.parametrize(
     ("wish", "gpus", "next_step"),
     [
-        (ContainerWish(memory_bytes=1 << 20), (), "docker argument --memory more"),
-        (ContainerWish(), ("0",), "nvidia-container-toolkit"),
-        (ContainerWish(sysctls=(("net.core.somaxconn", "1024"),)), (), "--network=bridge"),
+        (ContainerRequest(memory_bytes=1 << 20), (), "docker argument --memory more"),
+        (ContainerRequest(), ("0",), "nvidia-container-toolkit"),
+        (ContainerRequest(sysctls=(("net.core.somaxconn", "1024"),)), (), "--network=bridge"),
     ],
 )
 def test_an_argument_that_the_engine_refuses_is_named(nodes, wish, gpus, next_step):
@@ -121,11 +120,11 @@ def test_an_argument_that_the_engine_refuses_is_named(nodes, wish, gpus, next_st
     assert next_step in ended["error"]["message"]
     assert ended["error"]["cause"] == "engine_failed"
     assert nodes.containers() == []
-    assert marks_in(nodes.home) == []
+    assert list_markers(nodes.home) == []
 
 
 def a_container(nodes, name: str, part: str = "gone.1") -> None:
-    spec = ContainerSpec(nodes.image, ("sleep", "600"), labels=labels_of(nodes.home, part), name=name)
+    spec = ContainerSpec(nodes.image, ("sleep", "600"), labels=container_labels(nodes.home, part), name=name)
     nodes.docker.containers.create(spec)
 
 
@@ -133,22 +132,22 @@ def test_an_engine_that_is_gone_keeps_no_other_container_from_being_removed(node
     class Gone:
         address = f"unix://{tmp_path}/gone.sock"
 
-    leave_mark(home, "gone.1", "a-first", Gone)
-    leave_mark(home, "gone.1", "b-second", nodes.docker)
+    write_marker(home, "gone.1", "a-first", Gone)
+    write_marker(home, "gone.1", "b-second", nodes.docker)
     a_container(nodes, "b-second")
     with pytest.raises(EnvironmentFailed):
-        remove_marked(home, sorted(marks_in(home), key=lambda mark: mark.container))
+        remove_containers(home, sorted(list_markers(home), key=lambda mark: mark.container))
     assert nodes.containers() == []
-    assert [mark.container for mark in marks_in(home)] == ["a-first"]
+    assert [mark.container for mark in list_markers(home)] == ["a-first"]
 
 
 def test_a_container_that_the_engine_still_makes_is_removed_when_it_comes(nodes, home):
     """Who asked for it was killed: its mark stays until it has been seen."""
-    leave_mark(home, "gone.1", "late", nodes.docker)
-    remove_marked(home, marks_in(home))
-    assert [mark.container for mark in marks_in(home)] == ["late"]
+    write_marker(home, "gone.1", "late", nodes.docker)
+    remove_containers(home, list_markers(home))
+    assert [mark.container for mark in list_markers(home)] == ["late"]
     a_container(nodes, "late")
     nodes.engine.warm()
     deadline = time.monotonic() + 30
-    while nodes.containers() or marks_in(home):
+    while nodes.containers() or list_markers(home):
         assert time.monotonic() < deadline

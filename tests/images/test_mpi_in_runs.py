@@ -6,14 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.environments.making import Environments
-from runyard.model.assets import Workspace
-from runyard.model.images import ImageSpec
-from runyard.model.plan import EnvironmentSpec
-from runyard.model.runs import AttemptId
-from runyard.planning.launch_mpi import mpi_layout
-from runyard.planning.resources import Resources
-from runyard.planning.variables import Place
+from runyard.core.records.assets import Workspace
+from runyard.core.records.launch_plan import EnvironmentSpec, ImageSpec
+from runyard.core.records.runs import AttemptId
+from runyard.environments.builder import LocalEnvironments
+from runyard.runs.launch.layout import AttemptResources
+from runyard.runs.launch.mpi import mpi_layout
+from runyard.runs.launch.variables import RunContext
 from tests.images.parts import SOON, Nodes, fixtures
 from tests.node.conftest import rank_log
 
@@ -40,7 +39,7 @@ def mpi_and_python(docker, debian_mpi, tmp_path_factory) -> ImageSpec:
     """An image with both, made once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOCKER_HOST", docker.address)
-        environments = Environments(tmp_path_factory.mktemp("environments"), {"PATH": os.environ["PATH"]})
+        environments = LocalEnvironments(tmp_path_factory.mktemp("environments"), {"PATH": os.environ["PATH"]})
         built = environments.ensure(EnvironmentSpec(python="3.11", image=ImageSpec(base=debian_mpi)), print)
     docker.images.tag(built.image, "mpi-and-python:1")
     return ImageSpec(base="mpi-and-python:1", interpreter=str(built.python))
@@ -56,9 +55,9 @@ def submit_mpi(nodes: Nodes, script: str, image: ImageSpec, *, per_node: int = 1
         "mpi": {"processCountPerNode": per_node, "nodeCount": 2},
     }
     workspace = Workspace("default", "id", "subscription", "group", "local", datetime.now(UTC))
-    found = Resources(
+    found = AttemptResources(
         AttemptId("run1.1"),
-        Place(workspace, "experiment", "http://127.0.0.1", "token"),
+        RunContext(workspace, "experiment", "http://127.0.0.1", "token"),
         "token",
         EnvironmentSpec(),
         addresses=("127.0.9.1", "127.0.9.2"),

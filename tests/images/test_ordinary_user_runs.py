@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.engine import Engine
+from runyard.environments.containers.engine import ContainerEngine
 
 pytestmark = pytest.mark.images
 NOBODY = 65534
@@ -19,10 +19,10 @@ import ctypes, json, os, sys, time
 from datetime import timedelta
 from pathlib import Path
 import runyard.environments.images.environments  # which only who builds loads
-from runyard.containers.engine import Engine
+from runyard.environments.containers.engine import ContainerEngine
 from runyard.node import agent
-from runyard.node.agent_socket import ask_agent
-from runyard.node.attempt import AttemptFolder
+from runyard.node.home_socket import ask_agent
+from runyard.node.task_folder import TaskFolder
 from tests.images.parts import Nodes
 from tests.node.conftest import driver_log
 from tests.node.recording_service import RecordingService
@@ -38,7 +38,7 @@ if os.fork() == 0:
 os.read(ready, 1)
 service = RecordingService(home)
 service.start()
-nodes = Nodes(home, service, Engine(os.environ["DOCKER_HOST"]), sys.argv[2])
+nodes = Nodes(home, service, ContainerEngine(os.environ["DOCKER_HOST"]), sys.argv[2])
 ticket = nodes.submit('''
 import os, time
 open('outputs/own', 'w').write('x')
@@ -47,7 +47,7 @@ print('user', os.getuid(), flush=True)
 while True: time.sleep(0.05)
 ''')
 service.wait_for(lambda: 'user' in driver_log(service), 60)
-owner = (AttemptFolder(home, 'run1.1').work / 'outputs' / 'own').stat().st_uid
+owner = (TaskFolder(home, 'run1.1').work / 'outputs' / 'own').stat().st_uid
 nodes.engine.cancel(ticket, grace=timedelta(seconds=5))
 ended = nodes.ended()
 ask_agent(home, {"op": "exit"})
@@ -66,7 +66,7 @@ def his_folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def shared_docker(docker: Engine) -> Iterator[Engine]:
+def shared_docker(docker: ContainerEngine) -> Iterator[ContainerEngine]:
     """As for a member of the group docker."""
     socket = Path(docker.address.removeprefix("unix://"))
     modes = {path: path.stat().st_mode & 0o777 for path in (socket, socket.parent)}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.engine import Engine
+from runyard.environments.containers.engine import ContainerEngine
 from tests.conftest import end_home
 from tests.docs.markdown import engine_blocks, lay_out
 
@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def variables(docker: Engine, debian: str, tmp_path: Path) -> Iterator[dict[str, str]]:
+def variables(docker: ContainerEngine, debian: str, tmp_path: Path) -> Iterator[dict[str, str]]:
     """Of a user whose engine has the image that pages and examples start from."""
     docker.images.tag(debian, "debian:12")
     yield {**os.environ, "RUNYARD_HOME": str(tmp_path / "home"), "DOCKER_HOST": docker.address}

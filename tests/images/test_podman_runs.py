@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from runyard.model.images import ContainerWish
+from runyard.core.records.launch_plan import ContainerRequest
 from runyard.testing.base_images import WITH_PYTHON
 from tests.images.conftest import imported
 from tests.images.parts import Nodes, fixtures
@@ -37,5 +37,5 @@ def test_a_cancel_ends_the_container(nodes, service):
 
 
 def test_a_limit_of_memory_is_told(nodes):
-    nodes.submit("held = [bytearray(1 << 20) for _ in range(400)]", container=ContainerWish(memory_bytes=64 << 20))
+    nodes.submit("held = [bytearray(1 << 20) for _ in range(400)]", container=ContainerRequest(memory_bytes=64 << 20))
     assert nodes.ended()["oom"]

@@ -10,17 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from runyard.containers.creating import ContainerSpec
-from runyard.environments.images.brought import BroughtNames
-from runyard.environments.images.naming import Naming
-from runyard.environments.lockfile import Lock
-from runyard.environments.making import forget, prune
-from runyard.environments.provisions import Provisions
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.images import ImageSpec
-from runyard.model.package_settings import PackageSettings
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import FailureCause, PackageSettings
+from runyard.core.records.launch_plan import EnvironmentSpec, ImageSpec
+from runyard.environments.builder import discard_environment, prune_environments
+from runyard.environments.containers.containers import ContainerSpec
+from runyard.environments.images.cleanup import PulledImages
+from runyard.environments.images.names import ImageNames
+from runyard.environments.lockfile import LockFile
+from runyard.environments.package_sources import BuildSettings
 from runyard.testing.container_engine import Registry, running_registry
 from tests.environments.wheelhouse import add_wheel
 from tests.images.building import ImageHome, of_dockerfile, of_image
@@ -76,7 +74,7 @@ def demo(image_home: ImageHome, wheels: Path) -> None:
 @pytest.fixture
 def known(image_home: ImageHome, registry: Registry) -> ImageHome:
     """A home whose workspace has the password."""
-    image_home.provisions = Provisions(registries={registry.address: registry.credentials})
+    image_home.provisions = BuildSettings(registries={registry.address: registry.credentials})
     return image_home
 
 
@@ -89,12 +87,12 @@ def test_a_private_image_is_pulled_with_its_password_which_stays_nowhere(known: 
 
 def test_what_one_pulled_with_a_password_is_not_another_s(known: ImageHome, registry: Registry) -> None:
     known.ensure(private(registry))
-    nobody = replace(known, provisions=Provisions())
+    nobody = replace(known, provisions=BuildSettings())
     other = replace(private(registry), requirements=())
-    assert failure_of(nobody, other).facts["cause"] == Cause.WRONG_CREDENTIALS
+    assert failure_of(nobody, other).facts["cause"] == FailureCause.WRONG_CREDENTIALS
     wrong = replace(registry.credentials, password="guessed")
-    guesser = replace(known, provisions=Provisions(registries={registry.address: wrong}))
-    assert failure_of(guesser, other).facts["cause"] == Cause.WRONG_CREDENTIALS
+    guesser = replace(known, provisions=BuildSettings(registries={registry.address: wrong}))
+    assert failure_of(guesser, other).facts["cause"] == FailureCause.WRONG_CREDENTIALS
 
 
 def test_what_was_built_on_a_private_image_is_found_with_its_login_alone(known: ImageHome, registry: Registry) -> None:
@@ -103,7 +101,7 @@ def test_what_was_built_on_a_private_image_is_found_with_its_login_alone(known: 
     with_login = replace(spec, image=replace(spec.image, login="of-the-workspace"))
     built = known.ensure(with_login)
     assert known.environments.find(with_login) == built
-    assert failure_of(replace(known, provisions=Provisions()), spec).facts["cause"] == Cause.WRONG_CREDENTIALS
+    assert failure_of(replace(known, provisions=BuildSettings()), spec).facts["cause"] == FailureCause.WRONG_CREDENTIALS
     assert known.environments.find(with_login) == built
 
 
@@ -111,9 +109,11 @@ def test_a_dockerfile_s_private_base_is_not_another_s(known: ImageHome, registry
     base = f"{registry.address}/team/debian:12"
     known.ensure(of_dockerfile(f"FROM {base}\nRUN true\n", "demo"))
     assert known.engine.images.find(base) is None
-    nobody = replace(known, provisions=Provisions())
-    assert failure_of(nobody, private(registry)).facts["cause"] == Cause.WRONG_CREDENTIALS
-    assert failure_of(nobody, of_dockerfile(f"FROM {base}\nRUN echo\n")).facts["cause"] == Cause.WRONG_CREDENTIALS
+    nobody = replace(known, provisions=BuildSettings())
+    assert failure_of(nobody, private(registry)).facts["cause"] == FailureCause.WRONG_CREDENTIALS
+    assert (
+        failure_of(nobody, of_dockerfile(f"FROM {base}\nRUN echo\n")).facts["cause"] == FailureCause.WRONG_CREDENTIALS
+    )
 
 
 def test_images_of_ours_are_nobody_s_base_by_name_or_id(known: ImageHome, registry: Registry) -> None:
@@ -122,20 +122,20 @@ def test_images_of_ours_are_nobody_s_base_by_name_or_id(known: ImageHome, regist
     assert details
     for name in (*details.names, built.image, built.image.removeprefix("sha256:")[:12]):
         failure = failure_of(known, of_image(name, "demo"))
-        assert failure.facts["cause"] == Cause.IMAGE_NOT_FOUND, name
+        assert failure.facts["cause"] == FailureCause.IMAGE_NOT_FOUND, name
         for text in (f"FROM {name}\n", f"FROM scratch\nCOPY --from={name} /etc /etc\n"):
-            assert failure_of(known, of_dockerfile(text)).facts["cause"] == Cause.IMAGE_NOT_FOUND, text
+            assert failure_of(known, of_dockerfile(text)).facts["cause"] == FailureCause.IMAGE_NOT_FOUND, text
 
 
 def test_a_builder_killed_while_it_pulls_leaves_no_private_name(known: ImageHome, registry: Registry) -> None:
     base = f"{registry.address}/team/debian:12"
-    with BroughtNames(known.engine, Naming(known.root)).record_pull({base: True}, "0" * 24):
+    with PulledImages(known.engine, ImageNames(known.root)).record_pull({base: True}, "0" * 24):
         left = {file: file.read_bytes() for file in (known.root / "locks" / "brought").iterdir()}
     # As after kill -9: the name is there and written down, and nobody takes it away.
     known.engine.images.pull(base, lambda _: None, credentials=registry.credentials)
     for file, content in left.items():
         file.write_bytes(content)
-    assert failure_of(replace(known, provisions=Provisions()), private(registry))
+    assert failure_of(replace(known, provisions=BuildSettings()), private(registry))
     assert known.engine.images.find(base) is None
 
 
@@ -147,15 +147,15 @@ def test_a_rerun_has_the_base_of_its_lock_though_the_tag_has_moved(
     spec = replace(private(registry, "team/moving:1"))
     first = known.ensure(spec)
     _push(known, registry, debian_python, moving)
-    prune(known.root)
+    prune_environments(known.root)
     again = known.ensure(replace(spec, locked=first.lock))
-    assert Lock.parse(again.lock).base == Lock.parse(first.lock).base
+    assert LockFile.parse(again.lock).base == LockFile.parse(first.lock).base
     assert known.has_said("is another now than the locked one")
     other = known.ensure(spec)
-    assert Lock.parse(other.lock).base != Lock.parse(first.lock).base
-    gone = first.lock.replace(Lock.parse(first.lock).base, "sha256:" + "0" * 64)
+    assert LockFile.parse(other.lock).base != LockFile.parse(first.lock).base
+    gone = first.lock.replace(LockFile.parse(first.lock).base, "sha256:" + "0" * 64)
     failure = failure_of(known, replace(spec, locked=gone))
-    assert failure.facts["cause"] == Cause.IMAGE_NOT_FOUND
+    assert failure.facts["cause"] == FailureCause.IMAGE_NOT_FOUND
     assert "as it was locked" in failure.hint
 
 
@@ -167,8 +167,8 @@ def test_a_build_that_is_forced_takes_the_tag_where_it_is_now(
     spec = private(registry, "team/moving:2")
     first = known.ensure(spec)
     _push(known, registry, debian_python, moving)
-    assert forget(known.root, first.key)
-    assert Lock.parse(known.ensure(spec).lock).base != Lock.parse(first.lock).base
+    assert discard_environment(known.root, first.key)
+    assert LockFile.parse(known.ensure(spec).lock).base != LockFile.parse(first.lock).base
 
 
 def test_a_base_that_we_brought_goes_when_nobody_needs_it(image_home: ImageHome, debian: str) -> None:
@@ -182,19 +182,21 @@ def test_a_base_that_we_brought_goes_when_nobody_needs_it(image_home: ImageHome,
     found = image_home.engine.images.find(base)
     assert found
     assert details.bytes > found.size
-    prune(image_home.root)
+    prune_environments(image_home.root)
     assert image_home.engine.images.find(base) is None
 
 
 def test_an_image_that_the_registry_has_not_is_said_to_be_missing(known: ImageHome, registry: Registry) -> None:
     failure = failure_of(known, private(registry, "team/none:1"))
-    assert failure.facts["cause"] == Cause.IMAGE_NOT_FOUND
+    assert failure.facts["cause"] == FailureCause.IMAGE_NOT_FOUND
     assert "team/none:1" in failure.problem
 
 
-@pytest.mark.parametrize(("handler", "causes"), [(Failing, [Cause.REGISTRY_FAILED]), (Closing, [Cause.NETWORK])])
+@pytest.mark.parametrize(
+    ("handler", "causes"), [(Failing, [FailureCause.REGISTRY_FAILED]), (Closing, [FailureCause.NETWORK])]
+)
 def test_a_registry_that_fails_or_says_nothing_is_named(
-    image_home: ImageHome, handler: Callable[..., BaseHTTPRequestHandler], causes: list[Cause]
+    image_home: ImageHome, handler: Callable[..., BaseHTTPRequestHandler], causes: list[FailureCause]
 ) -> None:
     with serving(handler) as address:
         failure = failure_of(image_home, of_image(f"{address}/team/image:1"))
@@ -205,13 +207,13 @@ def test_a_registry_that_fails_or_says_nothing_is_named(
 def test_a_registry_that_is_not_there_is_the_network(image_home: ImageHome) -> None:
     with serving(Closing) as address:
         pass
-    assert failure_of(image_home, of_image(f"{address}/team/image:1")).facts["cause"] == Cause.NETWORK
+    assert failure_of(image_home, of_image(f"{address}/team/image:1")).facts["cause"] == FailureCause.NETWORK
 
 
 def test_an_offline_workspace_asks_no_registry(image_home: ImageHome, debian: str) -> None:
-    image_home.provisions = Provisions(PackageSettings(offline=True))
+    image_home.provisions = BuildSettings(PackageSettings(offline=True))
     failure = failure_of(image_home, of_image("127.0.0.1:1/team/image:1"))
-    assert failure.facts["cause"] == Cause.OFFLINE
+    assert failure.facts["cause"] == FailureCause.OFFLINE
     built = image_home.ensure(of_image(debian, "demo==1.0"))
     assert image_home.python(built, "import demo; print(demo.version)") == ["1.0"]
 
@@ -228,7 +230,7 @@ def test_an_index_s_password_is_used_in_the_image_and_stays_nowhere(
     add_wheel(tmp_path / "index" / "hidden", "hidden", "1.0")
     with serving(lambda *given: _Index(*given, directory=str(tmp_path / "index"))) as address:
         index = f"http://ann:{INDEX_PASSWORD}@{address}"
-        image_home.provisions = Provisions(PackageSettings(index_url=index))
+        image_home.provisions = BuildSettings(PackageSettings(index_url=index))
         image_home.variables = {k: v for k, v in image_home.variables.items() if not k.startswith("PIP_")}
         built = image_home.ensure(of_image(debian_python, "hidden"))
     assert image_home.python(built, "import hidden; print(hidden.version)") == ["1.0"]

@@ -4,9 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from runyard.model.images import ContainerWish, ImageSpec, VolumeWish
-from runyard.model.plan import EnvironmentSpec
-from runyard.node.processes import carrying
+from runyard.core.records.launch_plan import ContainerRequest, EnvironmentSpec, ImageSpec, VolumeRequest
+from runyard.node.processes.procfs import processes_with_variable
 from tests.images.parts import fixtures
 from tests.node.conftest import a_rank, driver_log, rank_log
 
@@ -97,13 +96,13 @@ def test_a_script_that_does_not_listen_is_killed_after_its_grace(nodes, service,
     nodes.engine.cancel(ticket, grace=timedelta(seconds=0.3))
     assert nodes.ended()["outcome"] == "canceled"
     assert nodes.containers() == []
-    assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
+    assert processes_with_variable("RUNYARD_PART", "run1.1", home=home) == set()
 
 
 def test_what_a_script_leaves_running_ends_with_the_run(nodes, service, home):
     nodes.submit("import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True); print('done')")
     assert nodes.ended()["outcome"] == "completed"
-    assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
+    assert processes_with_variable("RUNYARD_PART", "run1.1", home=home) == set()
     assert nodes.containers() == []
 
 
@@ -116,7 +115,7 @@ def test_a_script_whose_time_is_up_is_ended_and_its_log_says_what_it_did(nodes, 
 
 
 def test_a_script_that_outgrows_its_container_is_told_so(nodes):
-    nodes.submit("held = [bytearray(1 << 20) for _ in range(400)]", container=ContainerWish(memory_bytes=64 << 20))
+    nodes.submit("held = [bytearray(1 << 20) for _ in range(400)]", container=ContainerRequest(memory_bytes=64 << 20))
     ended = nodes.ended()
     assert (ended["oom"], ended["exit_code"], ended["signal"]) == (True, 137, 9)
     assert "out of memory, since its container may use 64 MiB" in ended["error"]["message"]
@@ -125,11 +124,11 @@ def test_a_script_that_outgrows_its_container_is_told_so(nodes):
 def test_docker_arguments_reach_the_container(nodes, service, tmp_path):
     (tmp_path / "share").mkdir()
     (tmp_path / "share" / "note").write_text("hello")
-    wish = ContainerWish(
+    wish = ContainerRequest(
         shm_bytes=80 << 20,
         hostname="",
         variables=(("FROM_ARGUMENTS", "yes"),),
-        volumes=(VolumeWish(str(tmp_path / "share"), "/share", is_read_only=True),),
+        volumes=(VolumeRequest(str(tmp_path / "share"), "/share", is_read_only=True),),
     )
     nodes.submit(
         "import os\nfound = os.statvfs('/dev/shm')\nprint('shm', found.f_blocks * found.f_frsize >> 20)\n"
@@ -145,7 +144,7 @@ def test_another_user_of_the_image_writes_outputs_too(nodes, service):
     nodes.submit(
         "import os\nprint('user', os.getuid())\n"
         "open('outputs/own', 'w').write('x')\nopen(os.environ['HOME'] + '/f', 'w')",
-        container=ContainerWish(user="1234:1234"),
+        container=ContainerRequest(user="1234:1234"),
     )
     assert nodes.ended()["outcome"] == "completed", driver_log(service)
     assert "user 1234" in driver_log(service)

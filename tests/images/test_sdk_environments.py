@@ -10,8 +10,8 @@ from azureml.core.compute import AmlCompute, ComputeTarget
 from azureml.core.environment import DockerBuildContext
 from azureml.core.runconfig import DockerConfiguration
 from azureml.train.estimator import Estimator
-from runyard.containers.engine import Engine
-from runyard.environments.making import prune
+from runyard.environments.builder import prune_environments
+from runyard.environments.containers.engine import ContainerEngine
 from runyard.testing.container_engine import Registry
 from tests.conftest import end_home
 
@@ -21,7 +21,7 @@ SHOWS_WHERE_IT_IS = "import os, sys; print('in', open('/made').read().strip(), s
 
 
 @pytest.fixture(scope="module")
-def workspace(docker: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+def workspace(docker: ContainerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """Of a service that knows of no engine: the tests' own is found by the DOCKER_HOST of who submits."""
     home = tmp_path_factory.mktemp("sdk") / "home"
     home.mkdir(mode=0o700)
@@ -33,7 +33,7 @@ def workspace(docker: Engine, tmp_path_factory: pytest.TempPathFactory) -> Itera
         patch.setenv("DOCKER_HOST", docker.address)
         yield made
         end_home(home)
-        prune(home / "environments")
+        prune_environments(home / "environments")
 
 
 def log_of(workspace: Workspace, source: Path, environment: Environment, text: str = SHOWS_WHERE_IT_IS) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from runyard.containers.engine import Engine
-from runyard.node.attempt import AttemptFolder
+from runyard.environments.containers.engine import ContainerEngine
+from runyard.node.task_folder import TaskFolder
 from runyard.testing.base_images import FOR_SERVERS, debian_archive
 from tests.faults.yard import ENDED, eventually
 from tests.images.server_images import (
@@ -113,7 +113,7 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def shell(docker: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+def shell(docker: ContainerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """With the images that both files start from, the certificate and the settings of `.env`."""
     folder = tmp_path_factory.mktemp("server")
     with debian_archive(FOR_SERVERS).open("rb") as archive:
@@ -249,7 +249,7 @@ def test_a_restart_by_systemd_itself_ends_no_run(shell: Shell, network: str) -> 
     server = server.again()
     assert in_container(shell, MAIN_PROCESS) != before
     assert "runyard" in journal
-    in_container(shell, f"touch {AttemptFolder(Path('/var/lib/runyard'), f'{run_id}.1').work}/go")
+    in_container(shell, f"touch {TaskFolder(Path('/var/lib/runyard'), f'{run_id}.1').work}/go")
     assert server.end_of(run_id)["status"] == "Completed"
     assert server.points(run_id) == POINTS
 

@@ -3,8 +3,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from runyard.model.data import NetworkRules, SourceFile, StoreAccess
-from runyard.mounting import ReadOnlyMount, WritableMount, start_mounts
+from runyard.core.records.data import NetworkRules, SourceFile, StoreAccess
+from runyard.data.fuse import ReadOnlyMount, WritableMount, start_mounts
 
 
 class AttemptMounts:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.data import SourceFile
-from runyard.mounting import kernel
-from runyard.transfers import BlockCache, Reader
+from runyard.core.records.data import SourceFile
+from runyard.data.fuse import kernel
+from runyard.data.transfers import BlockCache, Reader
 from tests.mounting.attempt_mounts import AttemptMounts
 from tests.mounting.flaky_store import FlakyStore
 from tests.mounting.served import Served, read_only_tree, serving, writable_tree

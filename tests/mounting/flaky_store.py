@@ -1,9 +1,9 @@
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
-from runyard.errors import RunyardError
-from runyard.model.data import StoredFile
-from runyard.ports.data import Progress
+from runyard.core.errors import RunyardError
+from runyard.core.ports.data import Progress
+from runyard.core.records.data import StoredFile
 from tests.transfers.memory_store import MemoryStore
 
 

@@ -5,18 +5,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from runyard.model.data import SourceFile
-from runyard.mounting import WritableMount, kernel
-from runyard.mounting.device import open_mount
-from runyard.mounting.index import FileIndex
-from runyard.mounting.log import MountLog
-from runyard.mounting.progress import ReadProgress
-from runyard.mounting.protocol import Op, Request
-from runyard.mounting.read_only_tree import FileReader, ReadOnlyTree
-from runyard.mounting.server import FuseServer, Handler, Reply, Tree
-from runyard.mounting.staging import Staging
-from runyard.mounting.writable_tree import WritableTree
-from runyard.ports.data import DataStore
+from runyard.core.ports.data import DataStore
+from runyard.core.records.data import SourceFile
+from runyard.data.fuse import WritableMount, kernel
+from runyard.data.fuse.device import open_mount
+from runyard.data.fuse.file_index import FileIndex
+from runyard.data.fuse.log import MountLog, ReadProgress
+from runyard.data.fuse.protocol import FuseRequest, Op
+from runyard.data.fuse.read_only_tree import FileReader, ReadOnlyTree
+from runyard.data.fuse.server import FuseServer, Handler, Reply, Tree
+from runyard.data.fuse.staged_files import StagingFolder
+from runyard.data.fuse.writable_tree import WritableTree
 
 
 class CountedTree:
@@ -31,7 +30,7 @@ class CountedTree:
         return {op: self._counted(Op(op).name, handler) for op, handler in self._tree.handlers().items()}
 
     def _counted(self, name: str, handler: Handler) -> Handler:
-        def handle(request: Request) -> Reply:
+        def handle(request: FuseRequest) -> Reply:
             self.asked[name] += 1
             return handler(request)
 
@@ -67,4 +66,4 @@ def writable_tree(
     store: DataStore, reader: FileReader, staged: Path, prefix: str, say: Callable[[str], None]
 ) -> WritableTree:
     mount = WritableMount(staged, "far", prefix, "data")
-    return WritableTree(mount, store, reader, Staging(staged), MountLog(say), ReadProgress("data", None))
+    return WritableTree(mount, store, reader, StagingFolder(staged), MountLog(say), ReadProgress("data", None))

@@ -2,20 +2,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.errors import DataFailed
-from runyard.model.data import SourceFile
-from runyard.mounting.index import FileIndex, Folder
+from runyard.core.errors import DataFailed
+from runyard.core.records.data import SourceFile
+from runyard.data.fuse.file_index import FileIndex, IndexFolder
 
 
 def file(path: str, size: int | None = 1) -> SourceFile:
     return SourceFile(path, "far", path, size)
 
 
-def paths_of(index: FileIndex, folder: Folder | None = None, above: str = "") -> dict[str, SourceFile]:
+def paths_of(index: FileIndex, folder: IndexFolder | None = None, above: str = "") -> dict[str, SourceFile]:
     found: dict[str, SourceFile] = {}
     for raw, number in (folder or index.root).children.items():
         path, node = above + raw.decode("utf-8", "surrogateescape"), index.nodes[number]
-        if isinstance(node, Folder):
+        if isinstance(node, IndexFolder):
             found.update(paths_of(index, node, f"{path}/"))
         else:
             found[path] = node

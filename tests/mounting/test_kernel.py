@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.mounting import kernel
+from runyard.data.fuse import kernel
 from tests.mounting.children import NOBODY, in_child
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.datastores import open_store
-from runyard.model.data import NetworkRules, StoreAccess
+from runyard.core.records.data import NetworkRules, StoreAccess
+from runyard.data.datastores import open_store
 from tests.mounting.attempt_mounts import AttemptMounts
 from tests.mounting.children import in_new_program
 from tests.servers.azurite_server import ACCOUNT, AzuriteServer

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import DataFailed
-from runyard.model.data import NetworkRules, SourceFile, StoreAccess
-from runyard.mounting import MountUnavailable, ReadOnlyMount, kernel, serve_mount
+from runyard.core.errors import DataFailed
+from runyard.core.records.data import NetworkRules, SourceFile, StoreAccess
+from runyard.data.fuse import MountUnavailable, ReadOnlyMount, kernel, serve_mount
 from tests.mounting.attempt_mounts import AttemptMounts
 from tests.mounting.children import NOBODY, in_child
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import AccessDenied, DataFailed, NotFound, SourceChanged, Unreachable
-from runyard.model.data import SourceFile
+from runyard.core.errors import AccessDenied, DataFailed, NotFound, SourceChanged, Unreachable
+from runyard.core.records.data import SourceFile
 from tests.mounting.children import in_child
 from tests.mounting.flaky_store import FlakyStore
 from tests.mounting.served import Served, read_only_tree, serving

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import AccessDenied, StorageFull, Unreachable
-from runyard.mounting.remote_names import FRESH_SECONDS
-from runyard.mounting.writable_tree import WritableTree
+from runyard.core.errors import AccessDenied, StorageFull, Unreachable
+from runyard.data.fuse.remote_names import FRESH_SECONDS
+from runyard.data.fuse.writable_tree import WritableTree
 from tests.mounting.children import in_child
 from tests.mounting.flaky_store import FlakyStore
 from tests.mounting.served import Served
@@ -225,7 +225,7 @@ def test_changes_of_others_show_after_a_while(store: FlakyStore, mount: Path, mo
     assert (mount / "file").read_bytes() == b"first"
     store.files = {"file": b"second, longer", "came": b""}
     assert sorted(os.listdir(mount)) == ["file", "gone"]
-    monkeypatch.setattr("runyard.mounting.remote_names.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("runyard.data.fuse.remote_names.FRESH_SECONDS", 0.0)
     assert sorted(os.listdir(mount)) == ["came", "file"]
     with open(mount / "file", "rb") as file:
         assert file.read() == b"second, longer"

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from runyard.compute.local.engine import LocalEngine
-from runyard.model.files import FileEntry
-from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
-from runyard.model.runs import AttemptId, RunId
-from runyard.node.agent_socket import ask_agent
-from runyard.node.attempt import attempt_folders
-from runyard.node.processes import carrying
-from runyard.ports.engine import ticket_for
+from runyard.compute.local.kind import LocalEngine
+from runyard.core.ports.engine import ticket_for
+from runyard.core.records.files import FileEntry
+from runyard.core.records.launch_plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
+from runyard.core.records.runs import AttemptId, RunId
+from runyard.node.home_socket import ask_agent
+from runyard.node.processes.procfs import processes_with_variable
+from runyard.node.task_folder import list_task_folders
 from tests.needs import interpreter
 from tests.node.recording_service import RecordingService
 
@@ -29,9 +29,9 @@ def home(tmp_path):
     yield home
     with contextlib.suppress(OSError):
         ask_agent(home, {"op": "exit"})
-    for folder in attempt_folders(home):
+    for folder in list_task_folders(home):
         supervisor = folder.supervisor()
-        for process in {*carrying("RUNYARD_PART", folder.part, home=home), *filter(None, [supervisor])}:
+        for process in {*processes_with_variable("RUNYARD_PART", folder.part, home=home), *filter(None, [supervisor])}:
             process.send(signal.SIGKILL)
 
 

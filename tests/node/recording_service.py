@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from runyard.errors import AttemptOver, BlobsMissing, NotFound, RunyardError, to_wire
-from runyard.model.data import DataForAttempt, NetworkRules
-from runyard.model.parts import Part, PartState
-from runyard.model.runs import AttemptId
-from runyard.planning.data_json import data_to_json
-from runyard.planning.gathering import decide
+from runyard.core.data_json import data_to_json
+from runyard.core.errors import AttemptOver, BlobsMissing, NotFound, RunyardError, to_wire
+from runyard.core.records.data import DataForAttempt, NetworkRules
+from runyard.core.records.nodes import NodeTask, NodeTaskState
+from runyard.core.records.runs import AttemptId
+from runyard.runs.scheduling.attempt_outcome import decide_attempt
 
 WAIT_SECONDS = 120.0
 
@@ -43,7 +43,7 @@ class RecordingService:
         self.takes_files.set()
         self.run_files: dict[str, bytes] = {}
         self.blob_requests: list[str] = []
-        self._parts: dict[tuple[str, int], Part] = {}
+        self._parts: dict[tuple[str, int], NodeTask] = {}
         self._node_counts: dict[str, int] = {}
         self._stop: Callable[[str, str], None] = lambda attempt_id, end_as: None
         self.refuses_with: int | None = None
@@ -164,16 +164,16 @@ class RecordingService:
 
     def _answer(self, attempt_id: str, body: dict) -> dict:
         count = self._node_counts.get(attempt_id)
-        if self.is_over or count is None or body["state"] not in list(PartState):
+        if self.is_over or count is None or body["state"] not in list(NodeTaskState):
             return {"cancel": self.answers_cancel or self.is_over, "end_as": "canceled", "roster": None}
-        key, state = (attempt_id, body["node"]), PartState(body["state"])
+        key, state = (attempt_id, body["node"]), NodeTaskState(body["state"])
         known = self._parts.get(key)
         facts = {**(known.facts if known else {}), **body}
-        order = list(PartState)
+        order = list(NodeTaskState)
         if known is not None:
             state = max(known.state, state, key=order.index)
-        self._parts[key] = Part(AttemptId(attempt_id), body["node"], state, datetime.now(UTC), facts)
-        decision = decide(count, [part for (owner, _), part in self._parts.items() if owner == attempt_id])
+        self._parts[key] = NodeTask(AttemptId(attempt_id), body["node"], state, datetime.now(UTC), facts)
+        decision = decide_attempt(count, [part for (owner, _), part in self._parts.items() if owner == attempt_id])
         if decision.stop is not None:
             self._stop(attempt_id, decision.stop)
         stop = "canceled" if self.answers_cancel else decision.stop

@@ -3,7 +3,7 @@
 import hashlib
 import os
 
-from runyard.model.files import FileEntry
+from runyard.core.records.files import FileEntry
 from tests.node.conftest import driver_log
 from tests.node.recording_service import RecordingService
 

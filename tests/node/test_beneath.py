@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.node.beneath import is_file_beneath, open_beneath, open_to_everybody, stat_beneath, unlink_beneath
+from runyard.node.confined_files import is_file_beneath, open_beneath, open_to_everybody, stat_beneath, unlink_beneath
 
 
 @pytest.fixture

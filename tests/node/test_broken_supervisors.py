@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.plan import PortWish
-from runyard.node.processes import descendants
+from runyard.core.records.launch_plan import PortRequest
+from runyard.node.processes.procfs import descendants
 from tests.node.conftest import a_rank, is_running
 from tests.node.test_parts import SLEEPS, parts, pid_of_rank
 
@@ -39,7 +39,7 @@ def test_a_killed_supervisor_is_told_with_the_rank_and_the_last_lines_of_its_own
 
 
 def test_a_killed_supervisor_leaves_no_ports_behind(submit_to_nodes, service, home):
-    wishes = ((PortWish("first", 24222),), (PortWish("second", 24222),))
+    wishes = ((PortRequest("first", 24222),), (PortRequest("second", 24222),))
     submit_to_nodes(SLEEPS, [a_rank(0)], [a_rank(1)], ports=wishes)
     for rank in range(2):
         pid_of_rank(service, rank)

@@ -2,9 +2,9 @@ import os
 import signal
 from datetime import timedelta
 
-from runyard.model.plan import EnvironmentSpec
-from runyard.node.attempt import AttemptFolder
-from runyard.ports.engine import ticket_for
+from runyard.core.ports.engine import ticket_for
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import a_rank, driver_log, is_running, pid_from, rank_log
 
 TREE = """
@@ -80,7 +80,7 @@ def test_a_cancel_of_something_unknown_is_quiet(engine):
 def test_a_frozen_supervisor_keeps_no_process_from_ending(submit, service, engine, home):
     ticket = submit(TREE)
     script, grandchild = pid_from(service, "script"), pid_from(service, "grandchild")
-    os.kill(AttemptFolder(home, "run1.1").supervisor().pid, signal.SIGSTOP)
+    os.kill(TaskFolder(home, "run1.1").supervisor().pid, signal.SIGSTOP)
     engine.cancel(ticket, grace=timedelta(seconds=0.2))
     ended = service.ended()
     assert ended["outcome"] == "canceled"
@@ -99,7 +99,7 @@ sys.exit(7)
 """
     submit_to_nodes(script, [a_rank(0, RUNYARD_RANK="0")], [a_rank(1, RUNYARD_RANK="1")])
     other = pid_from(service, "pid", lambda: rank_log(service, 1))
-    os.kill(AttemptFolder(home, "run1.1-1").supervisor().pid, signal.SIGSTOP)
+    os.kill(TaskFolder(home, "run1.1-1").supervisor().pid, signal.SIGSTOP)
     (tmp_path / "go").touch()
     first, second = service.all_ended(2)
     assert (first["outcome"], first["rank"], first["exit_code"]) == ("failed", 0, 7)

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import EngineError
-from runyard.node.detached import DetachedProcess
+from runyard.core.errors import EngineError
+from runyard.node.processes.detached import DetachedProcess
 
 
 def started(folder: Path, program: str) -> None:

@@ -2,9 +2,14 @@ import errno
 
 import pytest
 
-from runyard.node.ending import ended_by_itself, failed, last_raised, obstacle
-from runyard.node.old_code import next_step
-from runyard.node.verdict import _name_missing_gpu, name_full_disk
+from runyard.node.processes.exit_report import (
+    advise_on_exception,
+    describe_os_error,
+    failed_report,
+    find_last_exception,
+    report_exit,
+)
+from runyard.node.supervisor.exit_diagnosis import _add_missing_gpu_hint, add_full_disk_hint
 
 NO_GPU = "Runyard: use_gpu=True, but this machine has no GPU; the whole run takes the CPU."
 
@@ -37,7 +42,7 @@ and a second line
     ],
 )
 def test_the_last_exception_is_found_in_the_log(text, raised):
-    assert last_raised(text) == raised
+    assert find_last_exception(text) == raised
 
 
 @pytest.mark.parametrize(
@@ -59,34 +64,34 @@ def test_the_last_exception_is_found_in_the_log(text, raised):
 def test_what_old_scripts_stumble_over_comes_with_the_next_step(tmp_path, raised, advice):
     log = tmp_path / "log"
     log.write_text(f'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n{raised}\n')
-    message = ended_by_itself(1 << 8, log, rank=0, memory_ran_out=False).error["message"]
+    message = report_exit(1 << 8, log, rank=0, memory_ran_out=False).error["message"]
     assert message.startswith(f"User program failed with {raised.rstrip('.')}. ")
     assert advice in message
 
 
 @pytest.mark.parametrize("raised", ["ValueError: too small", "ImportError: No module named 'azureml.other'", ""])
 def test_nothing_is_advised_where_nothing_is_known(raised):
-    assert next_step(raised) == ""
+    assert advise_on_exception(raised) == ""
 
 
 def test_only_the_end_of_a_huge_log_is_read(tmp_path):
     log = tmp_path / "log"
     log.write_bytes(b"x" * (1 << 22) + b"\n" + CHAINED.encode())
-    ending = ended_by_itself(1 << 8, log, rank=0, memory_ran_out=False)
+    ending = report_exit(1 << 8, log, rank=0, memory_ran_out=False)
     assert ending.error == {"code": "UserError", "message": "User program failed with Broken: no: way"}
     assert len(ending.tail) < 1 << 16
 
 
 def test_memory_is_blamed_only_when_the_kernel_killed_for_it(tmp_path):
-    killed = ended_by_itself(9, tmp_path / "none", rank=0, memory_ran_out=True)
-    crashed = ended_by_itself(11, tmp_path / "none", rank=0, memory_ran_out=True)
+    killed = report_exit(9, tmp_path / "none", rank=0, memory_ran_out=True)
+    crashed = report_exit(11, tmp_path / "none", rank=0, memory_ran_out=True)
     assert (killed.oom, crashed.oom) == (True, False)
     assert "ran out of memory" in killed.error["message"]
 
 
 def test_a_full_disk_is_named_where_the_log_could_not_tell(tmp_path):
-    ending = ended_by_itself(1 << 8, tmp_path / "none", rank=0, memory_ran_out=False)
-    name_full_disk(ending, is_full=True, was_met=False)
+    ending = report_exit(1 << 8, tmp_path / "none", rank=0, memory_ran_out=False)
+    add_full_disk_hint(ending, is_full=True, was_met=False)
     assert "no space left on the node's disk" in ending.error["message"]
 
 
@@ -100,8 +105,8 @@ def test_a_full_disk_is_named_where_the_log_could_not_tell(tmp_path):
     ],
 )
 def test_a_disk_that_has_room_again_is_named_where_the_script_met_it_full(message, was_met, is_named):
-    ending = failed("Running", message, "UserError")
-    name_full_disk(ending, is_full=False, was_met=was_met)
+    ending = failed_report("Running", message, "UserError")
+    add_full_disk_hint(ending, is_full=False, was_met=was_met)
     told = f"{message.rstrip('.')}. A disk that the script writes to was full: free some space there, or write less."
     assert ending.error == {"code": "UserError", "message": told if is_named else message}
 
@@ -109,11 +114,11 @@ def test_a_disk_that_has_room_again_is_named_where_the_script_met_it_full(messag
 def test_the_line_of_argparse_is_the_cause_of_exit_code_2(tmp_path):
     log = tmp_path / "log"
     log.write_text("usage: train.py [-h]\ntrain.py: error: unrecognized arguments: --lr 0.1\n")
-    ending = ended_by_itself(2 << 8, log, rank=0, memory_ran_out=False)
+    ending = report_exit(2 << 8, log, rank=0, memory_ran_out=False)
     assert ending.error["message"] == (
         "User program failed with exit code 2: train.py: error: unrecognized arguments: --lr 0.1"
     )
-    other = ended_by_itself(3 << 8, log, rank=0, memory_ran_out=False)
+    other = report_exit(3 << 8, log, rank=0, memory_ran_out=False)
     assert other.error["message"] == "User program failed with exit code 3."
 
 
@@ -127,13 +132,13 @@ def test_the_line_of_argparse_is_the_cause_of_exit_code_2(tmp_path):
     ],
 )
 def test_a_cuda_error_is_told_with_the_gpu_that_is_not_there(message, notices, is_named):
-    ending = failed("Running", message, "UserError")
-    _name_missing_gpu(ending, notices)
+    ending = failed_report("Running", message, "UserError")
+    _add_missing_gpu_hint(ending, notices)
     told = f"{message}. use_gpu=True, but this machine has no GPU; the whole run takes the CPU."
     assert ending.error["message"] == (told if is_named else message)
 
 
 def test_a_full_disk_is_named_with_the_next_step() -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/home/scripts")
-    assert "The disk is full: free space there, for instance with `runyard gc`" in obstacle(full)
-    assert obstacle(OSError(errno.EACCES, "Permission denied")) == "[Errno 13] Permission denied."
+    assert "The disk is full: free space there, for instance with `runyard gc`" in describe_os_error(full)
+    assert describe_os_error(OSError(errno.EACCES, "Permission denied")) == "[Errno 13] Permission denied."

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import Json
-from runyard.node.errand import Errand, Tell
+from runyard.core.errors import Json
+from runyard.node.processes.forked_task import ForkedTask, Notify
 
 WAIT_SECONDS = 30.0
 
 
-def _out_of_space(tell: Tell) -> Json:
+def _out_of_space(tell: Notify) -> Json:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "work/train.py")
 
 
 def test_a_full_disk_is_heard_of_though_the_log_lies_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/full").open("w", encoding="utf-8", buffering=1) as log, monkeypatch.context() as patched:
         patched.setattr(sys, "stderr", log)
-        errand = Errand(_out_of_space, lambda news: None, kept_out=())
+        errand = ForkedTask(_out_of_space, lambda news: None, kept_out=())
     while not errand.is_over:
         assert select.select([errand], [], [], WAIT_SECONDS)[0], "no news of the child"
         errand.read()

@@ -11,12 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from runyard.compute.local.warm_agent import WarmAgent
-from runyard.node.agent_socket import AGENT_LOCK, ANOTHER_AGENT, ask_agent
-from runyard.node.attempt import AttemptFolder
-from runyard.node.exit_status import leave_status, left_statuses, running, status_of
-from runyard.node.processes import identify
-from runyard.planning.plan_json import plan_to_json
+from runyard.core.plan_json import plan_to_json
+from runyard.node.agent_client import AgentClient
+from runyard.node.home_socket import AGENT_LOCK, ANOTHER_AGENT, ask_agent
+from runyard.node.processes.exit_status import (
+    read_status,
+    read_unregistered_statuses,
+    running_processes,
+    write_unregistered_status,
+)
+from runyard.node.processes.procfs import identify
+from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import a_plan, driver_log, is_running, pid_from
 from tests.node.test_recovery import (
     WAITS_FOR_FILE,
@@ -63,14 +68,14 @@ def kill_agent_and_supervisor(home: Path) -> None:
 
 def forget_registration(home: Path) -> None:
     """Leave what a supervisor leaves that is killed just after it has started the script."""
-    ends = AttemptFolder(home, "run1.1").root / "ends"
-    (process,) = running(ends).values()
+    ends = TaskFolder(home, "run1.1").root / "ends"
+    (process,) = running_processes(ends).values()
     (ends / f"{process.pid}.{process.started}").rename(ends / ".0")
 
 
 def laid_out_by_a_killed_supervisor(home: Path, service, script: str) -> None:
     """A part whose supervisor was killed just before it started the script."""
-    folder = AttemptFolder(home, "run1.1")
+    folder = TaskFolder(home, "run1.1")
     (folder.root / "ends").mkdir(parents=True)
     (folder.root / "ends" / ".0").write_text('{"rank": "0"}')
     folder.write("plan.json", plan_to_json(a_plan(service, script)))
@@ -111,10 +116,10 @@ def test_the_end_of_a_followed_script_is_told_when_a_stopped_keeper_goes_on(subm
 
 
 def test_a_part_that_was_canceled_before_its_supervisor_began_starts_no_script(service, home, engine):
-    folder = AttemptFolder(home, "run1.1")
+    folder = TaskFolder(home, "run1.1")
     folder.root.mkdir(parents=True)
     folder.write("plan.json", plan_to_json(a_plan(service, SLEEPS)))
-    folder.want_cancel(0.2)
+    folder.request_cancel(0.2)
     engine.warm()
     ask_agent(home, {"op": "start", "part": "run1.1"})
     ended = service.ended()
@@ -170,8 +175,8 @@ def test_a_script_that_may_be_one_of_two_ended_in_an_unknown_way_and_is_not_star
     submit, service, home, engine
 ):
     ticket, script = end_before_it_is_registered(submit, service, home, 0)
-    ends = AttemptFolder(home, "run1.1").root / "ends"
-    leave_status(ends, replace(script, pid=script.pid + 1), 3 << 8)
+    ends = TaskFolder(home, "run1.1").root / "ends"
+    write_unregistered_status(ends, replace(script, pid=script.pid + 1), 3 << 8)
     recover(service, engine, ticket)
     ended = service.ended()
     assert (ended["outcome"], ended["lost"]) == ("failed", True)
@@ -183,15 +188,15 @@ def test_how_a_registered_script_ended_is_left_in_no_other_part(submit, service,
     submit(WAITS_FOR_FILE)
     pid_from(service, "script")
     submit(SLEEPS, attempt_id="run2.1")
-    first, second = (AttemptFolder(home, part) for part in ("run1.1", "run2.1"))
-    (script,) = service.wait_for(lambda: running(second.root / "ends")).values()
+    first, second = (TaskFolder(home, part) for part in ("run1.1", "run2.1"))
+    (script,) = service.wait_for(lambda: running_processes(second.root / "ends")).values()
     kill_agent_and_supervisor(home)
     forget_registration(home)
     second.supervisor().send(signal.SIGKILL)
     script.send(signal.SIGKILL)
     service.wait_for(lambda: identify(script.pid) != script)
-    assert status_of(second.root / "ends", "0") == signal.SIGKILL
-    assert script not in left_statuses(first.root / "ends")
+    assert read_status(second.root / "ends", "0") == signal.SIGKILL
+    assert script not in read_unregistered_statuses(first.root / "ends")
 
 
 @pytest.mark.parametrize("is_over", [False, True])
@@ -213,8 +218,8 @@ def test_what_a_followed_script_left_without_its_variables_ends_with_the_part(su
 
 def test_what_a_followed_script_started_ends_with_the_node(service, home):
     with subprocess.Popen(["sleep", "300"]) as node:
-        agent = WarmAgent(home, guard=identify(node.pid))
-        folder = AttemptFolder(home, "run1.1")
+        agent = AgentClient(home, guard=identify(node.pid))
+        folder = TaskFolder(home, "run1.1")
         folder.root.mkdir(parents=True)
         folder.write("plan.json", plan_to_json(a_plan(service, LEAVES_A_CHILD + WAITS_FOR_FILE)))
         agent.ask({"op": "start", "part": "run1.1"})

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from runyard.node import stacks
-from runyard.node.processes import identify
+from runyard.node.processes import stack_dump
+from runyard.node.processes.procfs import identify
 from tests.node.conftest import a_rank, driver_log, is_running, pid_from, rank_log
 
 HANGS = """
@@ -47,7 +47,7 @@ def test_where_no_dump_can_be_had_the_log_says_why(tmp_path, monkeypatch, progra
     with log.open("wb") as output:
         child = subprocess.Popen([python, "-c", "import time; time.sleep(600)"], stdout=output)
     try:
-        assert stacks.dump_stacks([identify(child.pid)], tmp_path) == ["70_driver_log.txt"]
+        assert stack_dump.dump_stacks([identify(child.pid)], tmp_path) == ["70_driver_log.txt"]
     finally:
         child.kill()
         child.wait()

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.model.assets import Workspace
-from runyard.model.plan import EnvironmentSpec
-from runyard.model.runs import AttemptId
-from runyard.planning.launch_mpi import mpi_layout
-from runyard.planning.resources import Resources
-from runyard.planning.variables import Place
-from runyard.ports.engine import ticket_for
+from runyard.core.ports.engine import ticket_for
+from runyard.core.records.assets import Workspace
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.core.records.runs import AttemptId
+from runyard.runs.launch.layout import AttemptResources
+from runyard.runs.launch.mpi import mpi_layout
+from runyard.runs.launch.variables import RunContext
 from tests.node.conftest import a_plan, is_running, pid_from, rank_log
 
 TELLS_RANK = """
@@ -42,9 +42,9 @@ def submit_mpi(engine, service):
             "mpi": {"processCountPerNode": per_node, "nodeCount": node_count},
         }
         workspace = Workspace("default", "id", "subscription", "group", "local", datetime.now(UTC))
-        found = Resources(
+        found = AttemptResources(
             AttemptId("run1.1"),
-            Place(workspace, "experiment", "http://127.0.0.1", "token"),
+            RunContext(workspace, "experiment", "http://127.0.0.1", "token"),
             "token",
             EnvironmentSpec(),
             addresses=tuple(f"127.0.9.{node + 1}" for node in range(node_count)),

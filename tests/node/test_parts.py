@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from runyard.model.plan import NodePlan, PortWish
-from runyard.node.attempt import AttemptFolder
-from runyard.ports.engine import Observed, PartPhase
+from runyard.core.ports.engine import NodeTaskPhase, ObservedTask
+from runyard.core.records.launch_plan import NodePlan, PortRequest
+from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import a_rank, is_running, pid_from, rank_log
 
 TELLS_WHERE = """
@@ -41,8 +41,8 @@ def pid_of_rank(service, rank: int) -> int:
     return pid_from(service, "pid", lambda: rank_log(service, rank))
 
 
-def parts(home, count: int) -> list[AttemptFolder]:
-    return [AttemptFolder(home, "run1.1" if node == 0 else f"run1.1-{node}") for node in range(count)]
+def parts(home, count: int) -> list[TaskFolder]:
+    return [TaskFolder(home, "run1.1" if node == 0 else f"run1.1-{node}") for node in range(count)]
 
 
 def test_every_node_runs_its_share_in_a_folder_of_its_own(submit_to_nodes, service, home):
@@ -55,7 +55,7 @@ def test_every_node_runs_its_share_in_a_folder_of_its_own(submit_to_nodes, servi
 
 
 def test_nodes_start_only_when_all_are_ready_and_know_each_others_ports(submit_to_nodes, service):
-    wishes = ((PortWish("first", 24222),), (PortWish("second", 24222),))
+    wishes = ((PortRequest("first", 24222),), (PortRequest("second", 24222),))
     submit_to_nodes(TELLS_WHERE, [a_rank(0, PORT="<port:1:second>")], [a_rank(1, PORT="<port:0:first>")], ports=wishes)
     service.all_ended(2)
     ready = [service.report("ready", node=node) for node in range(2)]
@@ -67,7 +67,7 @@ def test_nodes_start_only_when_all_are_ready_and_know_each_others_ports(submit_t
 
 
 def test_a_single_process_gets_the_port_that_it_is_to_bind(submit_to_nodes, service):
-    submit_to_nodes(TELLS_WHERE, [a_rank(0, PORT="<port:0:first>")], ports=((PortWish("first", 24222),),))
+    submit_to_nodes(TELLS_WHERE, [a_rank(0, PORT="<port:0:first>")], ports=((PortRequest("first", 24222),),))
     service.all_ended(1)
     assert rank_log(service, 0).split()[3].isdigit()
 
@@ -187,11 +187,15 @@ def test_parts_on_one_machine_do_not_end_one_another(submit_to_nodes, service, h
     ticket = submit_to_nodes(SLEEPS, [a_rank(0)], [a_rank(1)])
     service.gather("run1.1", 2, lambda attempt_id, end_as: None)
     pids = [pid_of_rank(service, rank) for rank in range(2)]
-    parts(home, 2)[1].want_cancel(0.5, "failed")
+    parts(home, 2)[1].request_cancel(0.5, "failed")
     service.wait_for(lambda: service.report("ended", node=1))
     assert is_running(pids[0])
     assert not is_running(pids[1])
-    service.wait_for(lambda: engine.observe([ticket])[ticket] == [Observed(PartPhase.ALIVE), Observed(PartPhase.LOST)])
+    service.wait_for(
+        lambda: (
+            engine.observe([ticket])[ticket] == [ObservedTask(NodeTaskPhase.ALIVE), ObservedTask(NodeTaskPhase.LOST)]
+        )
+    )
 
 
 def test_nodes_of_one_machine_share_their_outputs_and_none_is_lost(submit_to_nodes, service):

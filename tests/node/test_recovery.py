@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from runyard.compute.local.engine import LocalEngine
-from runyard.node.agent_socket import ask_agent
-from runyard.node.attempt import AttemptFolder
-from runyard.planning.plan_json import plan_to_json
-from runyard.ports.engine import Observed, PartPhase
+from runyard.compute.local.kind import LocalEngine
+from runyard.core.plan_json import plan_to_json
+from runyard.core.ports.engine import NodeTaskPhase, ObservedTask
+from runyard.node.home_socket import ask_agent
+from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import a_plan, driver_log, is_running, pid_from
 
 WAITS_FOR_FILE = """
@@ -26,22 +26,22 @@ print('done')
 
 
 def let_go(home) -> None:
-    (AttemptFolder(home, "run1.1").work / "go").touch()
+    (TaskFolder(home, "run1.1").work / "go").touch()
 
 
 def supervisor_pid(home) -> int:
-    supervisor = AttemptFolder(home, "run1.1").supervisor()
+    supervisor = TaskFolder(home, "run1.1").supervisor()
     assert supervisor is not None
     return supervisor.pid
 
 
 def keeper_pid(home) -> int:
-    return AttemptFolder(home, "run1.1").read("process.json")["keeper"][0]
+    return TaskFolder(home, "run1.1").read("process.json")["keeper"][0]
 
 
 def recover(service, engine, ticket) -> None:
     """Have a part brought to its end whose agent and supervisor are dead."""
-    service.wait_for(lambda: engine.observe([ticket])[ticket] == [Observed(PartPhase.LOST)])
+    service.wait_for(lambda: engine.observe([ticket])[ticket] == [ObservedTask(NodeTaskPhase.LOST)])
     engine.recover(ticket, 0)
 
 
@@ -140,7 +140,7 @@ def test_a_supervisor_killed_while_delivering_the_end_changes_nothing_about_it(s
     pid_from(service, "script")
     service.refuses_with = 507
     let_go(home)
-    folder = AttemptFolder(home, "run1.1")
+    folder = TaskFolder(home, "run1.1")
     service.wait_for(lambda: folder.read("result.json"))
     os.kill(supervisor_pid(home), signal.SIGKILL)
     service.refuses_with = None
@@ -185,7 +185,7 @@ def test_what_happens_while_the_service_is_away_is_delivered_later(submit, servi
     pid_from(service, "script")
     service.stop()
     let_go(home)
-    folder = AttemptFolder(home, "run1.1")
+    folder = TaskFolder(home, "run1.1")
     service.wait_for(lambda: folder.read("result.json"))
     service.start()
     assert service.ended()["outcome"] == "completed"
@@ -228,7 +228,7 @@ def old_agent(home):
 
 
 def test_an_agent_of_another_version_makes_room_and_its_supervisors_live_on(old_agent, service, home, engine):
-    folder = AttemptFolder(home, "run1.1")
+    folder = TaskFolder(home, "run1.1")
     folder.root.mkdir(parents=True)
     folder.write("plan.json", plan_to_json(a_plan(service, WAITS_FOR_FILE)))
     ask_agent(home, {"op": "start", "part": "run1.1"})

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import AttemptOver, Forbidden, StorageFull, Unauthorized
-from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan
-from runyard.model.runs import AttemptId, RunId
-from runyard.node.deliveries import Deliveries
-from runyard.node.service import connect
+from runyard.core.errors import AttemptOver, Forbidden, StorageFull, Unauthorized
+from runyard.core.records.launch_plan import EnvironmentSpec, LaunchPlan, NodePlan
+from runyard.core.records.runs import AttemptId, RunId
+from runyard.node.service_client import connect_to_service
+from runyard.node.shipping.report_queue import ReportQueue
 from tests.client.scripted_service import HangUp, Reply, ScriptedService, refusal_of, scripted
 
 LOG = "azureml-logs/70_driver_log.txt"
@@ -23,7 +23,7 @@ def service(tmp_path: Path) -> Iterator[ScriptedService]:
 
 
 @pytest.fixture
-def deliveries(service: ScriptedService, tmp_path: Path) -> Deliveries:
+def deliveries(service: ScriptedService, tmp_path: Path) -> ReportQueue:
     """With a report, a piece of a log and a line of a journal to deliver."""
     plan = LaunchPlan(
         attempt_id=AttemptId("run1.1"),
@@ -32,7 +32,7 @@ def deliveries(service: ScriptedService, tmp_path: Path) -> Deliveries:
         environment=EnvironmentSpec(),
         nodes=(NodePlan("127.0.0.1", ()),),
     )
-    made = Deliveries(plan, connect(service.home, "t"), lambda end_as: None)
+    made = ReportQueue(plan, connect_to_service(service.home, "t"), lambda end_as: None)
     (tmp_path / "log.txt").write_bytes(b"printed")
     (tmp_path / f"{JOURNAL}.jsonl").write_bytes(b"[1]\n")
     made.report("running")
@@ -41,7 +41,7 @@ def deliveries(service: ScriptedService, tmp_path: Path) -> Deliveries:
     return made
 
 
-def ship_all(deliveries: Deliveries) -> None:
+def ship_all(deliveries: ReportQueue) -> None:
     """Rounds without the pauses between them."""
     for _ in range(20):
         if not deliveries.pending:
@@ -59,7 +59,7 @@ REPORT, LOGS, JOURNALS = "attempts/run1.1/report", f"runs/run1/logs/{LOG}", f"ru
 
 @pytest.mark.parametrize("trouble", [refusal_of(Unauthorized), refusal_of(StorageFull), Reply(500, b""), HangUp()])
 def test_a_report_that_may_pass_is_sent_again_before_anything_else(
-    service: ScriptedService, deliveries: Deliveries, trouble: Reply | HangUp
+    service: ScriptedService, deliveries: ReportQueue, trouble: Reply | HangUp
 ) -> None:
     service.answers(trouble, trouble)
     ship_all(deliveries)
@@ -69,7 +69,7 @@ def test_a_report_that_may_pass_is_sent_again_before_anything_else(
     assert (deliveries.logs.refused, deliveries.journals.refused) == ({}, {})
 
 
-def test_what_is_forbidden_is_told_and_not_sent_again(service: ScriptedService, deliveries: Deliveries) -> None:
+def test_what_is_forbidden_is_told_and_not_sent_again(service: ScriptedService, deliveries: ReportQueue) -> None:
     service.answers(*[refusal_of(Forbidden)] * 3)
     ship_all(deliveries)
     assert paths(service) == [REPORT, LOGS, JOURNALS]
@@ -78,7 +78,7 @@ def test_what_is_forbidden_is_told_and_not_sent_again(service: ScriptedService, 
     assert deliveries.journals.refused == {JOURNAL: "It is so. Do this."}
 
 
-def test_an_attempt_that_is_over_delivers_nothing_more(service: ScriptedService, deliveries: Deliveries) -> None:
+def test_an_attempt_that_is_over_delivers_nothing_more(service: ScriptedService, deliveries: ReportQueue) -> None:
     for answers in ([refusal_of(AttemptOver)], [Reply(), refusal_of(AttemptOver)]):
         service.answers(*answers)
         with pytest.raises(AttemptOver):
@@ -86,7 +86,7 @@ def test_an_attempt_that_is_over_delivers_nothing_more(service: ScriptedService,
     assert paths(service) == [REPORT, REPORT, LOGS]
 
 
-def test_a_report_that_is_refused_otherwise_holds_up_no_log(service: ScriptedService, deliveries: Deliveries) -> None:
+def test_a_report_that_is_refused_otherwise_holds_up_no_log(service: ScriptedService, deliveries: ReportQueue) -> None:
     service.answers(Reply(400, b"no"), Reply())
     ship_all(deliveries)
     assert paths(service) == [REPORT, LOGS, JOURNALS]

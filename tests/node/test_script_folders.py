@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from runyard.lifecycle.home import place_run_folders
-from runyard.node.attempt import AttemptFolder
-from runyard.planning.plan_json import plan_to_json
+from runyard.core.plan_json import plan_to_json
+from runyard.node.task_folder import TaskFolder
+from runyard.storage.home import link_run_folders
 from tests.node.conftest import a_plan, driver_log
 
 WHERE = "import os; print(os.getcwd()); print(oct(os.umask(0))); open('made', 'w')"
@@ -15,7 +15,7 @@ WHERE = "import os; print(os.getcwd()); print(oct(os.umask(0))); open('made', 'w
 
 @pytest.fixture
 def umask(monkeypatch):
-    monkeypatch.setattr("runyard.umask._given", [])  # a test before this one may have served from this process
+    monkeypatch.setattr("runyard.core.umask._given", [])  # a test before this one may have served from this process
     before = os.umask(0o027)
     yield 0o027
     os.umask(before)
@@ -35,7 +35,7 @@ def test_the_plan_does_not_lie_in_a_folder_that_the_script_works_in(submit, serv
         f"import os, time\nprint(os.getcwd(), flush=True)\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     )
     service.wait_for(lambda: "scripts/run1.1" in driver_log(service))
-    folder = AttemptFolder(home, "run1.1")
+    folder = TaskFolder(home, "run1.1")
     assert driver_log(service).strip() == str(folder.work)
     assert {path.name for path in folder.scripts.iterdir()} == {"work", "std", "journals", "uploads"}
     assert (folder.root / "plan.json").stat().st_mode & 0o777 == 0o600
@@ -46,7 +46,7 @@ def test_the_plan_does_not_lie_in_a_folder_that_the_script_works_in(submit, serv
 
 
 def test_a_script_works_where_the_operator_wants_it(submit, service, home, tmp_path):
-    place_run_folders(home, tmp_path / "runs")
+    link_run_folders(home, tmp_path / "runs")
     submit(WHERE)
     service.ended()
     assert driver_log(service).splitlines()[0] == str(tmp_path / "runs/scripts/run1.1/work")

@@ -9,16 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from runyard.errors import EngineSilent
-from runyard.node import detached
-from runyard.node.agent_socket import ask_agent
-from runyard.node.detached import DetachedProcess
-from runyard.ports.engine import Observed, PartPhase, ticket_for
+from runyard.core.errors import EngineSilent
+from runyard.core.ports.engine import NodeTaskPhase, ObservedTask, ticket_for
+from runyard.node.home_socket import ask_agent
+from runyard.node.processes import detached
+from runyard.node.processes.detached import DetachedProcess
 from tests.node.conftest import a_plan, is_running, pid_from
 from tests.node.test_recovery import WAITS_FOR_FILE, let_go, supervisor_pid
 from tests.processes import stopped
 
-ALIVE, LOST = [Observed(PartPhase.ALIVE)], [Observed(PartPhase.LOST)]
+ALIVE, LOST = [ObservedTask(NodeTaskPhase.ALIVE)], [ObservedTask(NodeTaskPhase.LOST)]
 
 
 def test_a_run_submitted_while_the_agent_is_stopped_starts_when_it_goes_on(service, home, engine):

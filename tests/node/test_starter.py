@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.node.containers.spec import INSIDE, inside_gpus
-from runyard.node.processes import descendants
+from runyard.node.containers.spec import INSIDE, renumber_gpus
+from runyard.node.processes.procfs import descendants
 
 WAIT_SECONDS = 120
 
@@ -110,7 +110,7 @@ def test_one_that_is_not_the_first_of_its_namespace_passes_no_signal_on(tmp_path
 
 
 def test_gpus_are_numbered_anew_in_a_container():
-    assert inside_gpus({"CUDA_VISIBLE_DEVICES": "2,5"}, ("2", "5")) == {"CUDA_VISIBLE_DEVICES": "0,1"}
-    assert inside_gpus({"CUDA_VISIBLE_DEVICES": "1"}, ("2", "5")) == {"CUDA_VISIBLE_DEVICES": "1"}
+    assert renumber_gpus({"CUDA_VISIBLE_DEVICES": "2,5"}, ("2", "5")) == {"CUDA_VISIBLE_DEVICES": "0,1"}
+    assert renumber_gpus({"CUDA_VISIBLE_DEVICES": "1"}, ("2", "5")) == {"CUDA_VISIBLE_DEVICES": "1"}
     uuids = {"CUDA_VISIBLE_DEVICES": "GPU-a"}
-    assert inside_gpus(uuids, ("GPU-a",)) == uuids
+    assert renumber_gpus(uuids, ("GPU-a",)) == uuids

@@ -1,9 +1,9 @@
 import os
 
-from runyard.model.data import DataForAttempt, NetworkRules, StoreAccess
-from runyard.model.plan import DataItem, EnvironmentSpec, NodePlan, ProcessSpec
-from runyard.node.attempt import AttemptFolder
-from runyard.ports.engine import Observed, PartPhase
+from runyard.core.ports.engine import NodeTaskPhase, ObservedTask
+from runyard.core.records.data import DataForAttempt, NetworkRules, StoreAccess
+from runyard.core.records.launch_plan import DataItem, EnvironmentSpec, NodePlan, ProcessSpec
+from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import driver_log
 from tests.node.recording_service import RecordingService
 
@@ -33,8 +33,8 @@ def test_a_script_runs_and_all_it_wrote_arrives(submit, service):
 def test_the_folder_is_gone_once_the_end_is_acknowledged(submit, service, home, engine):
     ticket = submit("pass")
     service.ended()
-    service.wait_for(lambda: not AttemptFolder(home, str(ticket)).root.exists())
-    assert engine.observe([ticket]) == {ticket: [Observed(PartPhase.LOST)]}
+    service.wait_for(lambda: not TaskFolder(home, str(ticket)).root.exists())
+    assert engine.observe([ticket]) == {ticket: [ObservedTask(NodeTaskPhase.LOST)]}
 
 
 def test_an_exit_code_is_told(submit, service):
@@ -136,7 +136,7 @@ def test_a_file_in_logs_that_is_rewritten_is_sent_whole(submit, service):
         "open('logs/state', 'w').write('second')\n"
     )
     service.wait_for(lambda: service.logs.get("logs/state") == b"first version, long")
-    (AttemptFolder(service.home, "run1.1").work / "go").touch()
+    (TaskFolder(service.home, "run1.1").work / "go").touch()
     service.ended()
     assert service.files["logs/state"] == b"second"
 

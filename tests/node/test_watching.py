@@ -1,45 +1,44 @@
 from pathlib import Path
 
-from runyard.node.growing_file import GrowingFile
-from runyard.node.inotify import Change
-from runyard.node.watching import Watcher
+from runyard.node.file_watcher import FileChange, FileWatcher
+from runyard.node.shipping.growing_files import GrowingFile
 
 
 class Heard:
     def __init__(self) -> None:
-        self.changes: dict[str, Change] = {}
+        self.changes: dict[str, FileChange] = {}
 
-    def __call__(self, path: Path, change: Change) -> None:
-        self.changes[path.name] = self.changes.get(path.name, Change(0)) | change
+    def __call__(self, path: Path, change: FileChange) -> None:
+        self.changes[path.name] = self.changes.get(path.name, FileChange(0)) | change
 
 
 def test_files_in_folders_made_later_are_told(tmp_path):
-    watcher, heard = Watcher(), Heard()
+    watcher, heard = FileWatcher(), Heard()
     watcher.watch_tree(tmp_path, heard)
     (tmp_path / "a" / "b").mkdir(parents=True)
     watcher.dispatch()
     (tmp_path / "a" / "b" / "file").write_text("x")
     watcher.dispatch()
-    assert heard.changes["file"] & Change.CLOSE_WRITE
+    assert heard.changes["file"] & FileChange.CLOSE_WRITE
 
 
 def test_files_that_were_there_before_are_found(tmp_path):
     (tmp_path / "old").write_text("x")
-    watcher, heard = Watcher(), Heard()
+    watcher, heard = FileWatcher(), Heard()
     watcher.watch_tree(tmp_path, heard)
-    assert heard.changes == {"old": Change.FOUND}
+    assert heard.changes == {"old": FileChange.FOUND}
 
 
 def test_a_tree_with_too_many_folders_is_said_not_to_be_watched_whole(tmp_path):
     for n in range(5):
         (tmp_path / str(n)).mkdir()
-    watcher = Watcher(most_folders=3)
+    watcher = FileWatcher(most_folders=3)
     watcher.watch_tree(tmp_path, Heard())
     assert not watcher.is_whole
 
 
 def test_writes_are_no_arrivals(tmp_path):
-    watcher, heard = Watcher(), Heard()
+    watcher, heard = FileWatcher(), Heard()
     (tmp_path / "busy").write_text("x")
     watcher.watch_arrivals(tmp_path, heard)
     (tmp_path / "busy").write_text("more")

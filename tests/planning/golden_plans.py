@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from runyard.compute.gpus import Gpu, GpuShare, share_gpus
 from runyard.core.definitions.run import RunDefinition
-from runyard.model.assets import Workspace
-from runyard.model.files import FileEntry
-from runyard.model.plan import DataItem, EnvironmentSpec, LaunchPlan
-from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
-from runyard.planning.environment import plan_environment
-from runyard.planning.gpus import Gpu, GpuShare, share_gpus
-from runyard.planning.launch import Resources, plan_preparation, plan_run
-from runyard.planning.plan_json import plan_to_json
-from runyard.planning.variables import Place
+from runyard.core.plan_json import plan_to_json
+from runyard.core.records.assets import Workspace
+from runyard.core.records.files import FileEntry
+from runyard.core.records.launch_plan import DataItem, EnvironmentSpec, LaunchPlan
+from runyard.core.records.runs import AttemptId, RunId, RunRecord, RunStatus
+from runyard.environments.planning.environment_spec import plan_environment
+from runyard.runs.launch.plan import AttemptResources, plan_preparation, plan_run
+from runyard.runs.launch.variables import RunContext
 
 GOLDEN = Path(__file__).parent / "golden"
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -46,11 +46,11 @@ def a_run(**definition: Any) -> RunRecord:
     )
 
 
-def resources(run: RunRecord, **more: Any) -> Resources:
-    return Resources(
+def resources(run: RunRecord, **more: Any) -> AttemptResources:
+    return AttemptResources(
         **{
             "attempt_id": AttemptId("r_1.1"),
-            "context": Place(WORKSPACE, "experiment-id", "http://127.0.0.1:9", "r_1.token"),
+            "context": RunContext(WORKSPACE, "experiment-id", "http://127.0.0.1:9", "r_1.token"),
             "node_token": "node.r_1.1.token",
             "environment": ENVIRONMENT,
             "gpus": share_gpus(run.definition, (), slots=[0], most_slots=1),

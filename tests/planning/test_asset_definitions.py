@@ -9,8 +9,8 @@ from runyard.core.definitions.compute import ComputeDefinition
 from runyard.core.definitions.dataset import DatasetDefinition, DatasetSource
 from runyard.core.definitions.environment import EnvironmentDefinition
 from runyard.core.definitions.fields import MergePatch
-from runyard.errors import InvalidArgument, NotFound
-from runyard.model.assets import AssetKind
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.records.assets import AssetKind
 
 
 def test_a_compute_target_has_typed_fields_and_keeps_the_others():

@@ -3,15 +3,15 @@
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import InvalidArgument
-from runyard.model.images import ContainerWish, VolumeWish
-from runyard.planning.container_wish import check_host_access, container_wish
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.launch_plan import ContainerRequest, VolumeRequest
+from runyard.environments.planning.container_request import check_host_access, container_request
 
 G = 1 << 30
 
 
 def wish(*arguments, **docker):
-    return container_wish(RunDefinition.parse({"environment": {"docker": {"arguments": list(arguments), **docker}}}))
+    return container_request(RunDefinition.parse({"environment": {"docker": {"arguments": list(arguments), **docker}}}))
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def test_a_size_that_is_none_is_refused_by_name(given):
 def test_the_runs_own_section_wins_where_docker_is_asked_for_there():
     environment = {"docker": {"shmSize": "1g", "arguments": ["--cpus=1"]}}
     own = {"useDocker": True, "shmSize": "2g", "arguments": ["--cpus", "2"]}
-    found = container_wish(RunDefinition.parse({"environment": environment, "docker": own}))
+    found = container_request(RunDefinition.parse({"environment": environment, "docker": own}))
     assert (found.shm_bytes, found.cpus) == (2 * G, 2.0)
     assert (
-        container_wish(
+        container_request(
             RunDefinition.parse({"environment": environment, "docker": {**own, "useDocker": False}})
         ).shm_bytes
         == G
@@ -47,37 +47,37 @@ def test_the_runs_own_section_wins_where_docker_is_asked_for_there():
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--shm-size", "2g"], ContainerWish(shm_bytes=2 * G)),
-        (["--shm-size=2g"], ContainerWish(shm_bytes=2 * G)),
-        (["--shm-size 2g"], ContainerWish(shm_bytes=2 * G)),
-        (["-m", "4g", "--cpus", "1.5"], ContainerWish(memory_bytes=4 * G, cpus=1.5)),
-        (["--ipc=host"], ContainerWish(ipc="host")),
-        (["--net=host", "--rm", "-it"], ContainerWish(network="host")),
-        (["--gpus", "all"], ContainerWish(wants_gpus=True)),
-        (["--gpus", "2"], ContainerWish(wants_gpus=True)),
-        (["--gpus", '"device=0,1"'], ContainerWish(wants_gpus=True)),
-        (["--gpus=0"], ContainerWish()),
-        (["--runtime=nvidia"], ContainerWish(wants_gpus=True)),
-        (["-v", "/data:/mnt:ro"], ContainerWish(volumes=(VolumeWish("/data", "/mnt", True),))),
-        (["-v/data:/mnt"], ContainerWish(volumes=(VolumeWish("/data", "/mnt"),))),
+        (["--shm-size", "2g"], ContainerRequest(shm_bytes=2 * G)),
+        (["--shm-size=2g"], ContainerRequest(shm_bytes=2 * G)),
+        (["--shm-size 2g"], ContainerRequest(shm_bytes=2 * G)),
+        (["-m", "4g", "--cpus", "1.5"], ContainerRequest(memory_bytes=4 * G, cpus=1.5)),
+        (["--ipc=host"], ContainerRequest(ipc="host")),
+        (["--net=host", "--rm", "-it"], ContainerRequest(network="host")),
+        (["--gpus", "all"], ContainerRequest(wants_gpus=True)),
+        (["--gpus", "2"], ContainerRequest(wants_gpus=True)),
+        (["--gpus", '"device=0,1"'], ContainerRequest(wants_gpus=True)),
+        (["--gpus=0"], ContainerRequest()),
+        (["--runtime=nvidia"], ContainerRequest(wants_gpus=True)),
+        (["-v", "/data:/mnt:ro"], ContainerRequest(volumes=(VolumeRequest("/data", "/mnt", True),))),
+        (["-v/data:/mnt"], ContainerRequest(volumes=(VolumeRequest("/data", "/mnt"),))),
         (
             ["--mount", "type=bind,source=/a,target=/b,readonly"],
-            ContainerWish(volumes=(VolumeWish("/a", "/b", True),)),
+            ContainerRequest(volumes=(VolumeRequest("/a", "/b", True),)),
         ),
-        (["-e", "A=b c", "-e 'D=e f'"], ContainerWish(variables=(("A", "b c"), ("D", "e f")))),
-        (["--ulimit", "memlock=-1"], ContainerWish(ulimits=(("memlock", -1, -1),))),
-        (["--ulimit=nofile=1:2"], ContainerWish(ulimits=(("nofile", 1, 2),))),
-        (["--user", "1000:1000", "-h", "trainer"], ContainerWish(user="1000:1000", hostname="trainer")),
-        (["--privileged"], ContainerWish(is_privileged=True)),
-        (["--cap-add", "sys_ptrace"], ContainerWish(added_capabilities=("SYS_PTRACE",))),
-        (["--cap-drop=ALL"], ContainerWish(dropped_capabilities=("ALL",))),
-        (["--device=/dev/fuse"], ContainerWish(devices=("/dev/fuse",))),
-        (["--add-host", "db:10.0.0.1"], ContainerWish(hosts=(("db", "10.0.0.1"),))),
-        (["--security-opt", "seccomp=unconfined"], ContainerWish(security=("seccomp=unconfined",))),
-        (["--sysctl", "a.b=1"], ContainerWish(sysctls=(("a.b", "1"),))),
+        (["-e", "A=b c", "-e 'D=e f'"], ContainerRequest(variables=(("A", "b c"), ("D", "e f")))),
+        (["--ulimit", "memlock=-1"], ContainerRequest(ulimits=(("memlock", -1, -1),))),
+        (["--ulimit=nofile=1:2"], ContainerRequest(ulimits=(("nofile", 1, 2),))),
+        (["--user", "1000:1000", "-h", "trainer"], ContainerRequest(user="1000:1000", hostname="trainer")),
+        (["--privileged"], ContainerRequest(is_privileged=True)),
+        (["--cap-add", "sys_ptrace"], ContainerRequest(added_capabilities=("SYS_PTRACE",))),
+        (["--cap-drop=ALL"], ContainerRequest(dropped_capabilities=("ALL",))),
+        (["--device=/dev/fuse"], ContainerRequest(devices=("/dev/fuse",))),
+        (["--add-host", "db:10.0.0.1"], ContainerRequest(hosts=(("db", "10.0.0.1"),))),
+        (["--security-opt", "seccomp=unconfined"], ContainerRequest(security=("seccomp=unconfined",))),
+        (["--sysctl", "a.b=1"], ContainerRequest(sysctls=(("a.b", "1"),))),
         (
             ["--sysctl", "net.a=1", "--network=bridge"],
-            ContainerWish(sysctls=(("net.a", "1"),), network="bridge"),
+            ContainerRequest(sysctls=(("net.a", "1"),), network="bridge"),
         ),
     ],
 )

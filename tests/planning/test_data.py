@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
+from runyard.core.data_plan import plan_data
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import InvalidArgument
-from runyard.model.plan import DataItem
-from runyard.planning.data import plan_data
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.launch_plan import DataItem
 
 
 def _plan(**definition: Any) -> tuple[DataItem, ...]:

@@ -1,7 +1,7 @@
 import json
 
-from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules, SourceFile, StoreAccess
-from runyard.planning.data_json import data_from_json, data_to_json
+from runyard.core.data_json import data_from_json, data_to_json
+from runyard.core.records.data import DataForAttempt, DatasetFiles, NetworkRules, SourceFile, StoreAccess
 
 DATA = DataForAttempt(
     datasets={

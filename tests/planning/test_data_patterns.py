@@ -3,9 +3,9 @@ import time
 
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.planning.data_layout import paths_in_dataset, stored_path
-from runyard.planning.data_patterns import fixed_part, literal_prefix, matcher, whole_folder
+from runyard.core.errors import InvalidArgument
+from runyard.core.path_patterns import fixed_part, literal_prefix, matcher, whole_folder
+from runyard.data.datasets.layout import paths_in_dataset, stored_path
 
 NAMES = ["a.csv", "a/b.csv", "a/b.txt", "a/c/d.csv", "a/c/e/f.csv", "ab/x.csv", "a/[1].csv", "a/line\nend.csv"]
 

@@ -3,9 +3,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.model.data import SourceFile, StoredFile
-from runyard.planning.data_steps import FoundFile, steps_of
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.data import SourceFile, StoredFile
+from runyard.data.datasets.steps import FoundFile, steps_of
 
 PATH, SIZE, TIME = (["column", name] for name in ("Path", "Size", "LastModifiedTime"))
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from runyard.core.definitions.deployment import DeploymentSpec
-from runyard.errors import InvalidArgument
-from runyard.model.web_services import ServiceType
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.web_services import ServiceType
 
 INFERENCE = {"entry_script": "score.py", "files": [["score.py", "0" * 64, 3, 0o644]], "ofALaterSdk": 1}
 DEPLOYED = {"type": "aks", "models": ["iris:1"], "inference": INFERENCE, "image_id": "box:1"}

@@ -1,10 +1,10 @@
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import InvalidArgument
-from runyard.model.files import FileEntry
-from runyard.planning.distribution import Distribution, Kind, distribution_of, kind_of
-from runyard.runs.definition import check_nodes, check_script
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.files import FileEntry
+from runyard.runs.launch.distribution import Distribution, DistributionKind, distribution_kind, distribution_of
+from runyard.runs.submit import check_nodes, check_script
 
 
 def tensorflow(workers: object, servers: object, nodes: object = 2, **more: object) -> dict:
@@ -27,34 +27,36 @@ def with_variable(name: str, value: str, **definition: object) -> dict:
 @pytest.mark.parametrize(
     ("communicator", "kind"),
     [
-        (None, Kind.SINGLE),
-        ("", Kind.SINGLE),
-        ("None", Kind.SINGLE),
-        ("Mpi", Kind.MPI),
-        ("mpi", Kind.MPI),
-        ("IntelMpi", Kind.MPI),
-        ("OpenMpi", Kind.MPI),
-        ("ParameterServer", Kind.PARAMETER_SERVER),
-        ("parameterserver", Kind.PARAMETER_SERVER),
-        ("Gloo", Kind.TORCH),
-        ("NCCL", Kind.TORCH),
+        (None, DistributionKind.SINGLE),
+        ("", DistributionKind.SINGLE),
+        ("None", DistributionKind.SINGLE),
+        ("Mpi", DistributionKind.MPI),
+        ("mpi", DistributionKind.MPI),
+        ("IntelMpi", DistributionKind.MPI),
+        ("OpenMpi", DistributionKind.MPI),
+        ("ParameterServer", DistributionKind.PARAMETER_SERVER),
+        ("parameterserver", DistributionKind.PARAMETER_SERVER),
+        ("Gloo", DistributionKind.TORCH),
+        ("NCCL", DistributionKind.TORCH),
     ],
 )
 def test_every_eras_spelling_is_understood(communicator, kind):
-    assert kind_of(RunDefinition.parse({"communicator": communicator})) is kind
+    assert distribution_kind(RunDefinition.parse({"communicator": communicator})) is kind
 
 
 def test_what_the_definition_leaves_out_is_one_of_each():
-    assert distribution_of(RunDefinition.parse({"communicator": "IntelMpi"})) == Distribution(Kind.MPI, 1, per_node=1)
+    assert distribution_of(RunDefinition.parse({"communicator": "IntelMpi"})) == Distribution(
+        DistributionKind.MPI, 1, per_node=1
+    )
     assert distribution_of(
         RunDefinition.parse({"communicator": "ParameterServer", "tensorflow": None})
-    ) == Distribution(Kind.PARAMETER_SERVER, workers=1, servers=1)
-    assert distribution_of(RunDefinition.parse({"communicator": "Gloo"})) == Distribution(Kind.TORCH)
+    ) == Distribution(DistributionKind.PARAMETER_SERVER, workers=1, servers=1)
+    assert distribution_of(RunDefinition.parse({"communicator": "Gloo"})) == Distribution(DistributionKind.TORCH)
 
 
 def test_a_single_process_ignores_counts_that_are_for_others():
     assert distribution_of(RunDefinition.parse({"nodeCount": 1, "mpi": {"processCountPerNode": 1}})) == Distribution(
-        Kind.SINGLE
+        DistributionKind.SINGLE
     )
 
 
@@ -132,7 +134,7 @@ def test_too_many_workers_are_told_how_many_nodes_they_need():
 
 def test_workers_and_servers_of_the_documented_example_fit():
     assert distribution_of(RunDefinition.parse(tensorflow(2, 1))) == Distribution(
-        Kind.PARAMETER_SERVER, 2, workers=2, servers=1
+        DistributionKind.PARAMETER_SERVER, 2, workers=2, servers=1
     )
 
 

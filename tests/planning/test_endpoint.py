@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
-from runyard.planning.web_services.endpoint import (
+from runyard.core.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
+from runyard.serving.deployments.versions import (
     MOST_VERSIONS,
-    Version,
-    Wish,
+    EndpointVersion,
+    VersionChange,
     check_version_name,
-    parted_config,
     shares,
+    split_config,
     version_config,
     with_change,
     with_version,
@@ -17,20 +17,20 @@ from runyard.planning.web_services.endpoint import (
 )
 
 
-def made(**percentiles: int) -> tuple[Version, ...]:
-    versions: tuple[Version, ...] = ()
+def made(**percentiles: int) -> tuple[EndpointVersion, ...]:
+    versions: tuple[EndpointVersion, ...] = ()
     for name, percentile in percentiles.items():
-        versions = with_version(versions, name, f"id-{name}", Wish(percentile))
+        versions = with_version(versions, name, f"id-{name}", VersionChange(percentile))
     return versions
 
 
-def shared(versions: tuple[Version, ...]) -> dict[str, int]:
+def shared(versions: tuple[EndpointVersion, ...]) -> dict[str, int]:
     return {one.name: one.share for one in shares(versions)}
 
 
 def test_what_no_version_asks_for_goes_to_the_default_one() -> None:
     assert shared(made(a=40, b=10)) == {"a": 90, "b": 10}
-    assert shared(with_change(made(a=40, b=10), "b", Wish(is_default=True))) == {"a": 40, "b": 60}
+    assert shared(with_change(made(a=40, b=10), "b", VersionChange(is_default=True))) == {"a": 40, "b": 60}
     assert shared(made(a=0)) == {"a": 100}
 
 
@@ -41,16 +41,16 @@ def test_percentiles_come_to_at_most_a_hundred() -> None:
 
 
 def test_one_version_is_the_default_and_one_the_control() -> None:
-    versions = with_change(made(a=0, b=0, c=0), "b", Wish(is_default=True, is_control=True))
+    versions = with_change(made(a=0, b=0, c=0), "b", VersionChange(is_default=True, is_control=True))
     assert [(one.is_default, one.is_control) for one in versions] == [(False, False), (True, True), (False, False)]
-    for wish in (Wish(is_default=False), Wish(is_control=False)):
+    for wish in (VersionChange(is_default=False), VersionChange(is_control=False)):
         with pytest.raises(InvalidArgument, match="there must be one"):
             with_change(versions, "b", wish)
-    assert with_change(versions, "a", Wish(is_default=False, is_control=False)) == versions
+    assert with_change(versions, "a", VersionChange(is_default=False, is_control=False)) == versions
 
 
 def test_the_default_version_stays_and_follows_the_control_that_goes() -> None:
-    versions = with_change(made(a=10, b=20), "b", Wish(is_control=True))
+    versions = with_change(made(a=10, b=20), "b", VersionChange(is_control=True))
     with pytest.raises(Conflict, match="'a' is the default version"):
         without_version(versions, "a")
     (left,) = without_version(versions, "b")
@@ -59,9 +59,9 @@ def test_the_default_version_stays_and_follows_the_control_that_goes() -> None:
 
 def test_names_are_single_and_bounded_in_number() -> None:
     with pytest.raises(AlreadyExists, match="'a'"):
-        with_version(made(a=1), "a", "id", Wish())
+        with_version(made(a=1), "a", "id", VersionChange())
     with pytest.raises(NotFound, match="It has 'a'"):
-        with_change(made(a=1), "../b", Wish())
+        with_change(made(a=1), "../b", VersionChange())
     with pytest.raises(Conflict, match="at most"):
         made(**{f"v{number}": 0 for number in range(MOST_VERSIONS + 1)})
 
@@ -74,13 +74,13 @@ def test_a_name_that_no_version_can_have_is_refused(name: str) -> None:
 
 def test_a_configuration_is_parted_between_endpoint_and_version() -> None:
     config = {"version_name": "a", "traffic_percentile": 1, "auth_enabled": True, "cpu_cores": 2.0}
-    assert parted_config(config) == ({"auth_enabled": True}, {"cpu_cores": 2.0})
+    assert split_config(config) == ({"auth_enabled": True}, {"cpu_cores": 2.0})
     with pytest.raises(InvalidArgument, match="auth_enabled is not a version's"):
         version_config({"auth_enabled": False})
 
 
 _WISHES = st.builds(
-    Wish,
+    VersionChange,
     st.none() | st.integers(0, 100),
     st.none() | st.booleans(),
     st.none() | st.booleans(),
@@ -88,7 +88,7 @@ _WISHES = st.builds(
 
 
 @given(st.lists(st.tuples(st.sampled_from("acd"), st.sampled_from(["v1", "v2", "v3", "v4"]), _WISHES), max_size=30))
-def test_whatever_is_asked_for_the_shares_are_whole(steps: list[tuple[str, str, Wish]]) -> None:
+def test_whatever_is_asked_for_the_shares_are_whole(steps: list[tuple[str, str, VersionChange]]) -> None:
     versions = made(v0=0)
     for action, name, wish in steps:
         try:

@@ -1,7 +1,7 @@
 import pytest
 
+from runyard.compute.gpus import Gpu, given_gpus, share_gpus
 from runyard.core.definitions.run import RunDefinition
-from runyard.planning.gpus import Gpu, given_gpus, share_gpus
 
 H200 = Gpu("0", "H200", (9, 0))
 T4 = Gpu("0", "T4", (7, 5))

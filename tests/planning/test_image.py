@@ -4,9 +4,15 @@ import pytest
 
 from runyard.core.definitions.environment import EnvironmentDefinition
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import InvalidArgument
-from runyard.planning.environment import plan_environment
-from runyard.planning.image import LARGEST_DOCKERFILE_BYTES, image_of, registries_of, registry_address, registry_of
+from runyard.core.errors import InvalidArgument
+from runyard.environments.planning.environment_spec import plan_environment
+from runyard.environments.planning.image import (
+    LARGEST_DOCKERFILE_BYTES,
+    image_of,
+    registries_of,
+    registry_address,
+    registry_of,
+)
 
 LOGIN = {"address": "registry.example", "username": "ada", "password": "s3cret"}
 

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import InvalidArgument
-from runyard.model.plan import DataItem
-from runyard.planning.launch import plan_run
-from runyard.planning.plan_json import plan_from_json, plan_to_json
-from runyard.planning.submitter_variables import submitter_variables, without_places
+from runyard.core.errors import InvalidArgument
+from runyard.core.plan_json import plan_from_json, plan_to_json
+from runyard.core.records.launch_plan import DataItem
+from runyard.core.submitter_variables import submitter_variables, without_machine_paths
+from runyard.runs.launch.plan import plan_run
 from tests.planning.golden_plans import GOLDEN, PLANS, a_run, golden_file, resources, shown
 
 
@@ -91,4 +91,4 @@ def test_an_engine_elsewhere_is_not_given_the_logins_of_registries(address):
 def test_nothing_that_names_places_of_the_machine_goes_into_an_image():
     kept = {"LANG": "C", "PIP_INDEX_URL": "https://packages.example/simple", "HTTPS_PROXY": "http://proxy:1"}
     places = {"PATH": "/bin", "CONDA_EXE": "/x", "PIP_CERT": "/ca.pem", "UV_FIND_LINKS": "https://a/b,/wheels"}
-    assert without_places({**kept, **places, "PIP_FIND_LINKS": "file:///wheels", "UV_CACHE_DIR": "~/c"}) == kept
+    assert without_machine_paths({**kept, **places, "PIP_FIND_LINKS": "file:///wheels", "UV_CACHE_DIR": "~/c"}) == kept

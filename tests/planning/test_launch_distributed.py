@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
+from runyard.compute.gpus import GpuShare, given_gpus
 from runyard.core.definitions.run import RunDefinition
-from runyard.model.plan import EnvironmentSpec, LaunchPlan, ProcessSpec
-from runyard.planning.gpus import GpuShare, given_gpus
+from runyard.core.records.launch_plan import EnvironmentSpec, LaunchPlan, ProcessSpec
 from tests.planning.golden_plans import a_run, mpi, on_nodes, tensorflow, torch
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from runyard.core.definitions.report import NodeReport, ReportedError
-from runyard.errors import InvalidArgument
+from runyard.core.definitions.node_report import NodeReport, ReportedError
+from runyard.core.errors import InvalidArgument
 
 ENDED = {
     "state": "ended",

@@ -1,8 +1,8 @@
 import json
 
-from runyard.model.plan import EnvironmentSpec
-from runyard.model.web_services import Scorer, ServedModel, ServiceSpec, ServiceType
-from runyard.planning.web_services.package_folder import package_texts
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.core.records.web_services import Scorer, ServedModel, ServiceSpec, ServiceType
+from runyard.models.packages import package_texts
 
 SPEC = ServiceSpec(
     id="1",

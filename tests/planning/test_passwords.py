@@ -2,7 +2,7 @@
 
 import pytest
 
-from runyard.planning.passwords import has_secret, hidden, shown, without_logins
+from runyard.core.url_secrets import has_secret, redacted, unredacted, without_logins
 
 ADDRESSES = {
     "https://me:s3cret@index.example/simple": "https://me:****@index.example/simple",
@@ -29,24 +29,24 @@ OPEN = (
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_secrets_are_hidden_wherever_they_stand_in_an_address(address):
-    assert hidden(f"Looking in {address} please") == f"Looking in {ADDRESSES[address]} please"
+    assert redacted(f"Looking in {address} please") == f"Looking in {ADDRESSES[address]} please"
     assert has_secret(address)
     assert "s3cret" not in without_logins(address)
 
 
 @pytest.mark.parametrize("address", OPEN)
 def test_what_holds_no_secret_stays_as_it_is(address):
-    assert hidden(address) == address
+    assert redacted(address) == address
     assert not has_secret(address)
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_who_knows_the_address_has_its_secret_back(address):
     lock = f"demo @ {address}#sha256=abc\n"
-    assert shown(hidden(lock), [f"demo @ {address} ; python_version > '3'"]) == lock
+    assert unredacted(redacted(lock), [f"demo @ {address} ; python_version > '3'"]) == lock
 
 
 def test_a_login_comes_back_where_more_was_written_behind_the_address():
     known = "demo @ git+https://s3cret@github.example/a/b.git"
     locked = "demo @ git+https://****@github.example/a/b.git@0123abcd"
-    assert shown(locked, [known]) == "demo @ git+https://s3cret@github.example/a/b.git@0123abcd"
+    assert unredacted(locked, [known]) == "demo @ git+https://s3cret@github.example/a/b.git@0123abcd"

@@ -5,12 +5,21 @@ from typing import Any
 
 import pytest
 
+from runyard.core.errors import InvalidArgument
 from runyard.core.record_json import from_json, to_json
-from runyard.errors import InvalidArgument
-from runyard.model.files import FileEntry
-from runyard.model.images import ContainerWish, ImageSpec, VolumeWish
-from runyard.model.plan import CondaSpec, EnvironmentSpec, LaunchPlan, NodePlan, PortWish, ProcessSpec
-from runyard.model.runs import AttemptId, RunId
+from runyard.core.records.files import FileEntry
+from runyard.core.records.launch_plan import (
+    CondaSpec,
+    ContainerRequest,
+    EnvironmentSpec,
+    ImageSpec,
+    LaunchPlan,
+    NodePlan,
+    PortRequest,
+    ProcessSpec,
+    VolumeRequest,
+)
+from runyard.core.records.runs import AttemptId, RunId
 
 FILE = FileEntry("train.py", "ab" * 32, 12)
 PLAN = LaunchPlan(
@@ -23,10 +32,10 @@ PLAN = LaunchPlan(
         conda=CondaSpec(("numpy",)),
         image=ImageSpec(dockerfile="FROM a", context=(FILE,)),
     ),
-    (NodePlan("127.0.0.1", (ProcessSpec(0, ("a", "b"), {"A": "1"}, "log"),), ports=(PortWish("master", 6105),)),),
+    (NodePlan("127.0.0.1", (ProcessSpec(0, ("a", "b"), {"A": "1"}, "log"),), ports=(PortRequest("master", 6105),)),),
     code=(FILE,),
-    container=ContainerWish(
-        volumes=(VolumeWish("/a", "/b", True),), ulimits=(("nofile", 1, 2),), cpus=2.0, variables=(("A", "1"),)
+    container=ContainerRequest(
+        volumes=(VolumeRequest("/a", "/b", True),), ulimits=(("nofile", 1, 2),), cpus=2.0, variables=(("A", "1"),)
     ),
 )
 

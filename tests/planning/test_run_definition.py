@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import InvalidArgument
+from runyard.core.errors import InvalidArgument
 
 DEFINITION = {
     "script": "train.py",

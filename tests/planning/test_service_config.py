@@ -1,17 +1,17 @@
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.model.web_services import ServiceType
-from runyard.planning.web_services.service_config import (
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.web_services import ServiceType
+from runyard.serving.deployments.config import (
     THREAD_VARIABLES,
     Machine,
     asks_for_keys,
     asks_for_tokens,
     changed_config,
     checked_config,
-    serving_of,
+    plan_serving,
 )
-from runyard.planning.web_services.service_parameters import PARAMETERS, SECRETS, WITHOUT_EFFECT
+from runyard.serving.deployments.parameters import PARAMETERS, SECRETS, WITHOUT_EFFECT
 
 ACI, AKS, LOCAL = ServiceType.ACI, ServiceType.AKS, ServiceType.LOCAL
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
@@ -20,7 +20,7 @@ FOUR_CORES = Machine(cores=4)
 
 def serving(type, config=None, *, machine=FOUR_CORES, variables=None):
     checked = checked_config(type, config or {})
-    return serving_of(type, checked, machine=machine, own_variables=variables or {}, request_bytes=1000)
+    return plan_serving(type, checked, machine=machine, own_variables=variables or {}, request_bytes=1000)
 
 
 def test_every_parameter_of_the_original_is_known():

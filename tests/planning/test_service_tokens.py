@@ -1,6 +1,6 @@
 import pytest
 
-from runyard.planning.web_services.service_tokens import is_token_good, sign_token
+from runyard.serving.service_tokens import is_token_good, sign_token
 
 TOKEN = sign_token("secret", "service", 1000)
 

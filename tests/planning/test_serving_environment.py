@@ -3,11 +3,11 @@ import pytest
 from runyard.core.definitions.environment import EnvironmentDefinition
 from runyard.core.definitions.fields import Fields
 from runyard.core.definitions.run import submitter_of
-from runyard.errors import InvalidArgument
-from runyard.model.plan import EnvironmentSpec
-from runyard.model.web_services import Scorer
-from runyard.planning.origin import Origin
-from runyard.planning.serving_environment import no_code_environment, script_environment
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.core.records.web_services import Scorer
+from runyard.environments.recorded_packages import RecordedPackages
+from runyard.serving.deployments.worker_environment import no_code_environment, script_environment
 
 LOCK = "numpy==1.16.6\nscikit-learn==0.20.3 \\\n    --hash=sha256:0\nxgboost==0.90\nazureml-core==1.0\n# a comment\n"
 
@@ -56,7 +56,7 @@ def test_a_gpu_gets_the_build_for_it():
 
 
 def test_the_lock_of_the_run_gives_python_release_and_company():
-    origin = Origin.of_lock("3.7", LOCK, "run_1")
+    origin = RecordedPackages.of_lock("3.7", LOCK, "run_1")
     _, spec = no_code_environment("ScikitLearn", None, gpu_present=False, origin=origin)
     assert spec.python.split(",")[0] == "3.7"
     assert spec.requirements[0] == "scikit-learn==0.20.3"
@@ -67,14 +67,14 @@ def test_the_lock_of_the_run_gives_python_release_and_company():
 
 
 def test_a_given_version_goes_before_that_of_the_run():
-    origin = Origin.of_lock("3.7", LOCK, "run_1")
+    origin = RecordedPackages.of_lock("3.7", LOCK, "run_1")
     _, spec = no_code_environment("ScikitLearn", "0.21.3", gpu_present=False, origin=origin)
     assert spec.requirements[0] == "scikit-learn==0.21.3"
     assert not any(line.startswith("scikit-learn") for line in spec.preferences)
 
 
 def test_only_frameworks_that_run_foreign_code_take_the_company_along():
-    origin = Origin.of_lock("3.7", "tensorflow==1.13.2\nnumpy==1.16.6\nmatplotlib==3.0", "run_1")
+    origin = RecordedPackages.of_lock("3.7", "tensorflow==1.13.2\nnumpy==1.16.6\nmatplotlib==3.0", "run_1")
     _, spec = no_code_environment("TensorFlow", None, gpu_present=False, origin=origin)
     assert spec.requirements == ("tensorflow==1.13.2",)
     assert "numpy==1.16.6" in spec.preferences
@@ -82,7 +82,7 @@ def test_only_frameworks_that_run_foreign_code_take_the_company_along():
 
 def test_what_a_client_says_of_itself_is_taken_where_it_makes_sense():
     facts = {"python": "3.11.7", "packages": {"scikit-learn": "1.8.0", "Torch": "2.1.0+cpu", "x": 3, "y y": "1\n"}}
-    origin = Origin.of_client(facts)
+    origin = RecordedPackages.of_client(facts)
     assert origin.python == "3.11"
     assert origin.packages == {"scikit-learn": "1.8.0", "torch": "2.1.0+cpu", "x": "3"}
     _, spec = no_code_environment("ScikitLearn", None, gpu_present=False, origin=origin)
@@ -93,8 +93,8 @@ def test_what_a_client_says_of_itself_is_taken_where_it_makes_sense():
 
 @pytest.mark.parametrize("facts", [None, {}, "text", {"python": 3, "packages": []}, {"python": "snake"}])
 def test_nonsense_from_a_client_is_as_good_as_nothing(facts):
-    assert Origin.of_client(facts).packages == {}
-    assert no_code_environment("ScikitLearn", None, gpu_present=False, origin=Origin.of_client(facts))
+    assert RecordedPackages.of_client(facts).packages == {}
+    assert no_code_environment("ScikitLearn", None, gpu_present=False, origin=RecordedPackages.of_client(facts))
 
 
 def test_the_version_of_an_onnx_model_is_the_formats():
@@ -165,10 +165,10 @@ def test_no_environment_and_no_framework_gives_numpy_and_pandas():
     assert {"pandas", "numpy", "inference-schema"} <= set(spec.requirements)
 
 
-OLD_KERNEL = Origin("3.7", {"scikit-learn": "0.20.3", "numpy": "1.16.6"}, "the notebook")
+OLD_KERNEL = RecordedPackages("3.7", {"scikit-learn": "0.20.3", "numpy": "1.16.6"}, "the notebook")
 
 
-def _listed(python: str, *packages: str, origin: Origin = OLD_KERNEL) -> EnvironmentSpec:
+def _listed(python: str, *packages: str, origin: RecordedPackages = OLD_KERNEL) -> EnvironmentSpec:
     environment = {"python": {"condaDependencies": {"dependencies": [f"python={python}", *packages]}}}
     return script_environment(
         EnvironmentDefinition.parse(environment),
@@ -200,7 +200,7 @@ def test_packages_that_are_no_framework_are_left_to_the_index():
 
 @pytest.mark.parametrize("version", ["", "nonsense", "99.1"])
 def test_a_release_that_nobody_knows_pins_nothing(version):
-    origin = Origin("3.7", {"scikit-learn": version}, "the notebook")
+    origin = RecordedPackages("3.7", {"scikit-learn": version}, "the notebook")
     assert "scikit-learn" in _listed("3.7", "scikit-learn", origin=origin).requirements
 
 
@@ -226,7 +226,7 @@ def test_a_web_service_has_the_packages_of_an_image_environment_and_says_so(dock
 def test_only_a_version_that_the_sdk_wrote_by_itself_gives_way_to_that_of_the_run(python, by_sdk, expected):
     conda = {"dependencies": [python, "tensorflow=2.2.0"]}
     environment = {"python": {"condaDependencies": conda, "versionsChosenBySdk": by_sdk}}
-    origin = Origin.of_lock("3.6", "tensorflow==1.13.2\n", "run_1")
+    origin = RecordedPackages.of_lock("3.6", "tensorflow==1.13.2\n", "run_1")
     assert (
         script_environment(
             EnvironmentDefinition.parse(environment), gpu_present=False, frameworks=[("Custom", None, origin)]

@@ -1,7 +1,7 @@
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.planning.vm_sizes import BUILT_IN, NodeResources, edited_table, node_resources
+from runyard.compute.vm_sizes import BUILT_IN, NodeResources, edited_table, node_resources
+from runyard.core.errors import InvalidArgument
 
 
 @pytest.mark.parametrize(

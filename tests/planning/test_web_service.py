@@ -1,19 +1,19 @@
 import pytest
 
 from runyard.core.definitions.deployment import DeploymentSpec, InferenceConfig
-from runyard.errors import InvalidArgument
-from runyard.model.plan import EnvironmentSpec
-from runyard.model.web_services import Listening, Scorer, ServedModel, ServiceType
-from runyard.planning.origin import Origin
-from runyard.planning.web_services.service_config import Machine, checked_config
-from runyard.planning.web_services.web_service import (
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.core.records.web_services import ListenDefaults, Scorer, ServedModel, ServiceType
+from runyard.environments.recorded_packages import RecordedPackages
+from runyard.serving.deployments.config import Machine, checked_config
+from runyard.serving.deployments.service_spec import (
     Credentials,
     DeployedModel,
-    Deployment,
-    Workplace,
+    ResolvedDeployment,
+    WorkerRuntime,
     needs_new_workers,
     service_spec,
-    workplace_of,
+    worker_runtime,
 )
 
 MACHINE = Machine(cores=2, gpus=("0",))
@@ -26,17 +26,17 @@ def spec(deployment, listening=None, **identity):
     who = {"id": "i", "workspace": "w", "name": "iris-service", "revision": 1, "generation": 1, **identity}
     return service_spec(
         deployment,
-        Workplace(Scorer.SCRIPT, EnvironmentSpec()),
+        WorkerRuntime(Scorer.SCRIPT, EnvironmentSpec()),
         identity=who,
         credentials=Credentials("first", "second", "secret"),
-        listening=listening or Listening(),
+        listening=listening or ListenDefaults(),
         machine=MACHINE,
     )
 
 
 def deployment(type=ServiceType.ACI, config=None, inference=INFERENCE, models=(MODEL,), submitter=None):
     given = DeploymentSpec.parse({"inference": inference, "submitter": submitter or {}})
-    return Deployment(type, models, checked_config(type, config or {}), given.inference, given.submitter)
+    return ResolvedDeployment(type, models, checked_config(type, config or {}), given.inference, given.submitter)
 
 
 def test_the_users_own_variables_count_more_than_ours():
@@ -56,7 +56,7 @@ def test_a_model_without_code_speaks_for_its_resources_where_the_configuration_d
 
 
 def test_the_operators_certificate_is_for_those_without_one():
-    listening = Listening(certificate="theirs", private_key="their key", names=("a.example",))
+    listening = ListenDefaults(certificate="theirs", private_key="their key", names=("a.example",))
     assert (spec(deployment(), listening).certificate, spec(deployment(), listening).private_key) == (
         "theirs",
         "their key",
@@ -90,9 +90,9 @@ def test_threads_are_inside_of_workers():
 
 
 def test_the_run_that_made_a_model_says_what_serves_it():
-    origin = Origin.of_lock("3.11", "scikit-learn==1.4.2\nnumpy==1.26.4\n", "run_1")
+    origin = RecordedPackages.of_lock("3.11", "scikit-learn==1.4.2\nnumpy==1.26.4\n", "run_1")
     model = DeployedModel(MODEL.served, "ScikitLearn", origin=origin)
-    found = workplace_of(deployment(inference=None, models=(model,)), MACHINE)
+    found = worker_runtime(deployment(inference=None, models=(model,)), MACHINE)
     assert found.scorer is Scorer.SCIKIT_LEARN
     assert "run_1" in " ".join(found.environment.notes)
     assert any("1.4" in line for line in (*found.environment.requirements, *found.environment.preferences))
@@ -101,7 +101,7 @@ def test_the_run_that_made_a_model_says_what_serves_it():
 def test_a_script_takes_the_interpreter_of_whoever_deploys_it():
     managed = {"environment": {"python": {"userManagedDependencies": True, "interpreterPath": "python"}}}
     asked = deployment(inference={**INFERENCE, **managed}, submitter={"python": "/opt/mine/bin/python"})
-    assert workplace_of(asked, MACHINE) == Workplace(
+    assert worker_runtime(asked, MACHINE) == WorkerRuntime(
         Scorer.SCRIPT, EnvironmentSpec(python="/opt/mine/bin/python", user_managed=True)
     )
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from runyard.runs.kinds.parent import ParentKind
+from runyard.runs.kinds.kind import ParentKind
 
 
 class FaultyKind(ParentKind):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runyard.lifecycle import service_status
+from runyard.server.lifecycle import service_status
 from tests.conftest import end_home
 from tests.wire_client import WireClient
 
@@ -41,7 +41,7 @@ def start_with(folder: Path, home: Path) -> tuple["subprocess.Popen[bytes]", Wir
     """Such a service, left running, and a client of it."""
     home.mkdir(mode=0o700, exist_ok=True)
     variables = {**os.environ, "PYTHONPATH": str(folder), "RUNYARD_HOME": str(home)}
-    command = [sys.executable, "-m", "runyard.lifecycle.serving", "--keep"]
+    command = [sys.executable, "-m", "runyard.server.lifecycle.process", "--keep"]
     with open(home / "service.log", "ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=home, env=variables)
     facts, ends_at = None, time.monotonic() + START_SECONDS

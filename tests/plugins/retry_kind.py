@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from runyard.core.errors import InvalidArgument
 from runyard.core.principal import Principal
-from runyard.errors import InvalidArgument
-from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
 from runyard.runs.children import child_record, children_of
-from runyard.runs.kinds.parent import ParentKind
+from runyard.runs.kinds.kind import ParentKind
 
 MOST_TRIES_TAG = "most_tries"
 

@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from runyard.plugins import Plugins, load_plugins
+from runyard.core.plugins import Plugins, load_plugins
 from runyard.runs.kinds import registry
 from runyard.runs.kinds.kind import RunKind
 

@@ -16,16 +16,14 @@ from datetime import timedelta
 from pathlib import Path
 
 from runyard.compute.fields import NoFields, option
-from runyard.compute.kind import ComputeKind, SiteNeeds, SiteParts
-from runyard.compute.local.node_parts import NodeParts
-from runyard.compute.local.warm_agent import WarmAgent
-from runyard.compute.queue_pool import QueuePool
+from runyard.compute.kind import ComputeKind, QueuePool, SiteNeeds, SiteParts
 from runyard.compute.remote.node_agent import NodeAgent
-from runyard.errors import EngineError, InvalidArgument
-from runyard.model.plan import LaunchPlan
-from runyard.planning.plan_json import plan_to_json
-from runyard.ports.engine import Capabilities, Observed, PartPhase, Ticket, ticket_for
-from runyard.version import VERSION
+from runyard.core.errors import EngineError, InvalidArgument
+from runyard.core.plan_json import plan_to_json
+from runyard.core.ports.engine import Capabilities, NodeTaskPhase, ObservedTask, Ticket, ticket_for
+from runyard.core.records.launch_plan import LaunchPlan
+from runyard.core.version import VERSION
+from runyard.node.agent_client import AgentClient, NodeTasks
 
 STATES = ("queued", "started", "removed")
 
@@ -46,7 +44,7 @@ class ToyEngine:
 
     def __init__(self, folder: Path, service: Mapping[str, str]) -> None:
         self._folder, self._service = folder, service
-        self._node = NodeParts(folder / "node", WarmAgent(folder / "node"))
+        self._node = NodeTasks(folder / "node", AgentClient(folder / "node"))
 
     def submit(self, plan: LaunchPlan) -> Ticket:
         self._note("submit", plan.attempt_id)
@@ -61,7 +59,7 @@ class ToyEngine:
         beside.rename(self._folder / "queued" / plan.attempt_id)
         return ticket_for(plan.attempt_id, 1, job_id)
 
-    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
+    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[ObservedTask]]:
         self._note("observe", *(ticket.job_id for ticket in tickets))
         listed = {state: set(os.listdir(self._folder / state)) for state in STATES}
         return {ticket: [self._observed(ticket.attempt_id, listed)] for ticket in tickets}
@@ -77,12 +75,12 @@ class ToyEngine:
         except FileNotFoundError:
             self._node.cancel(ticket.attempt_id, grace.total_seconds(), end_as)
 
-    def _observed(self, attempt: str, listed: Mapping[str, set[str]]) -> Observed:
+    def _observed(self, attempt: str, listed: Mapping[str, set[str]]) -> ObservedTask:
         if attempt in listed["queued"]:
-            return Observed(PartPhase.QUEUED, f"{len(listed['queued'])} jobs are queued.")
+            return ObservedTask(NodeTaskPhase.QUEUED, f"{len(listed['queued'])} jobs are queued.")
         if attempt in listed["removed"]:
-            return Observed(PartPhase.GONE, "The job was removed from the queue.")
-        return Observed(self._node.phase(attempt))
+            return ObservedTask(NodeTaskPhase.GONE, "The job was removed from the queue.")
+        return ObservedTask(self._node.phase(attempt))
 
     def _note(self, *words: str) -> None:
         """For the tests: every call is a line."""

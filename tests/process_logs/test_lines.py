@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from runyard.process_logs.lines import encoded, line_of, readable
+from runyard.process_logs.lines import encode_line, format_line, log_line
 
 PROGRAM = """
 import logging, sys, threading
@@ -32,7 +32,7 @@ def logged(home, program, **options):
 
 
 def test_a_line_tells_time_level_component_run_and_message():
-    line = json.loads(encoded(line_of(a_record("%s after %s.", "Running", "Queued", run="r1"), "service")))
+    line = json.loads(encode_line(log_line(a_record("%s after %s.", "Running", "Queued", run="r1"), "service")))
     assert line.pop("time").endswith("Z")
     assert line == {
         "level": "info",
@@ -45,17 +45,17 @@ def test_a_line_tells_time_level_component_run_and_message():
 
 
 def test_a_line_for_people_cannot_be_forged():
-    line = line_of(a_record("a name\n2026-01-01T00:00:00.000Z error \x1b[31mred", run="r\n1"), "service")
-    assert readable(line).count("\n") == 1
-    assert "\x1b" not in readable(line)
+    line = log_line(a_record("a name\n2026-01-01T00:00:00.000Z error \x1b[31mred", run="r\n1"), "service")
+    assert format_line(line).count("\n") == 1
+    assert "\x1b" not in format_line(line)
 
 
 def test_arguments_that_do_not_fit_the_message_are_no_error():
-    assert line_of(a_record("%d lines", "many"), "service")["message"] == "%d lines ('many',)"
+    assert log_line(a_record("%d lines", "many"), "service")["message"] == "%d lines ('many',)"
 
 
 def test_what_is_no_text_is_logged_all_the_same():
-    assert b"\\udcff" in encoded(line_of(a_record("a \udcff name"), "service"))
+    assert b"\\udcff" in encode_line(log_line(a_record("a \udcff name"), "service"))
 
 
 def test_an_uncaught_exception_is_in_the_log_with_its_traceback(tmp_path):

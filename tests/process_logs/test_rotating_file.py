@@ -5,8 +5,8 @@ import sys
 import threading
 from pathlib import Path
 
-from runyard.process_logs.reading import LogTail, merged
-from runyard.process_logs.rotating_file import RotatingFile, numbered
+from runyard.process_logs.output import RotatingFile, rotated_path
+from runyard.process_logs.reader import ProcessLogTail, merge_tails
 from runyard.testing.small_disk import mounted
 
 SMALL = 10_000
@@ -14,7 +14,7 @@ SMALL = 10_000
 WRITER = """
 import json, sys
 from pathlib import Path
-from runyard.process_logs.rotating_file import RotatingFile
+from runyard.process_logs.output import RotatingFile
 file = RotatingFile(Path(sys.argv[1]), lambda lost: b"lost\\n", most_bytes=45_000, count=5)
 for number in range(300):
     file.write(json.dumps({"writer": sys.argv[2], "number": number, "message": "x" * 50}).encode() + b"\\n")
@@ -30,7 +30,7 @@ def opened(home: Path, **options: int) -> RotatingFile:
 
 
 def lines_of(home: Path) -> list[dict]:
-    return list(merged([LogTail(home, "service")]))
+    return list(merge_tails([ProcessLogTail(home, "service")]))
 
 
 def numbered_line(number: int) -> bytes:
@@ -58,7 +58,7 @@ def test_a_log_is_its_owners_alone(tmp_path):
 def test_several_processes_lose_no_line_when_they_rotate(tmp_path):
     path = tmp_path / "process-logs" / "service.jsonl"
     several = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(number)]) for number in range(3)]
-    seen, tail, ended = [], LogTail(tmp_path, "service"), threading.Event()
+    seen, tail, ended = [], ProcessLogTail(tmp_path, "service"), threading.Event()
 
     def follow():
         while not ended.is_set():
@@ -101,7 +101,7 @@ def test_a_kill_between_two_renames_is_mended_by_the_next_rotation(tmp_path):
     for number in range(300):
         file.write(numbered_line(number))
     path = tmp_path / "process-logs" / "service.jsonl"
-    path.replace(numbered(path, 1))  # the last rename, of a process that was killed after it
+    path.replace(rotated_path(path, 1))  # the last rename, of a process that was killed after it
     for number in range(300, 600):
         file.write(numbered_line(number))
     kept = [line["number"] for line in lines_of(tmp_path)]

@@ -8,7 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 from release.contents import PACKAGES, REPOSITORY, RUNYARD, SDK, Package, faults_of
 
-from runyard.version import VERSION
+from runyard.core.version import VERSION
 from runyard_sdk import __version__
 
 
@@ -28,7 +28,7 @@ def test_the_licence_of_a_package_is_that_of_the_repository(package: Package) ->
 def test_data_files_of_the_service_are_expected_in_its_wheel() -> None:
     wanted = {Path(name).suffix for name in RUNYARD.sources()}
     assert {".py", ".json", ".css", ".mako", ".typed"} <= wanted
-    assert any(name.startswith("runyard/stores/migrations/versions/") for name in RUNYARD.sources())
+    assert any(name.startswith("runyard/storage/sql/migrations/versions/") for name in RUNYARD.sources())
 
 
 def test_a_wheel_that_lacks_a_file_or_has_tests_is_refused(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from runyard.environments.uv import UvEnvironments
-from runyard.planning.serving_environment import no_code_environment
+from runyard.environments.uv_environments import UvEnvironments
+from runyard.serving.deployments.worker_environment import no_code_environment
 from tests.scorers.asking import Framework
 
 

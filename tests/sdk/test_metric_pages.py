@@ -1,4 +1,4 @@
-from runyard.model.metrics import MetricKind, MetricSeries
+from runyard.core.records.metrics import MetricKind, MetricSeries
 from runyard.runs.history.metrics import pack
 from runyard_sdk import metrics
 

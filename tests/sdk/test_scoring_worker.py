@@ -11,7 +11,7 @@ from types import ModuleType
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.serving import frames as of_gateway
+from runyard.serving.workers import frames as of_gateway
 from runyard_sdk.scoring import frames as of_worker
 
 SDK_TESTS = Path(__file__).resolve().parents[2] / "packages" / "sdk" / "tests"
@@ -72,7 +72,7 @@ HEADERS = st.one_of(st.none(), st.lists(st.tuples(st.text(max_size=5), st.text(m
 def test_the_gateway_reads_the_answers_that_a_worker_writes(answered: list[tuple[int, tuple, int]]) -> None:
     ((kind, payload),) = of_gateway.FrameReader().feed(of_worker.encode_answers(answered))
     found = of_gateway.decode_answers(payload)
-    assert kind == of_gateway.Kind.ANSWERS
+    assert kind == of_gateway.FrameKind.ANSWERS
     assert [(each.id, each.status, each.body) for each in found] == [
         (number, status, body) for number, (status, _, body), _ in answered
     ]

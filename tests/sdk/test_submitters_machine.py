@@ -5,7 +5,7 @@ from pathlib import Path
 from azureml.core import Environment, Experiment, ScriptRunConfig
 from azureml.core.conda_dependencies import CondaDependencies
 from runyard.core.definitions.run import RunDefinition
-from runyard.planning.submitter_variables import submitter_variables
+from runyard.core.submitter_variables import submitter_variables
 from runyard_sdk import submitter
 from tests.environments.conda_tool.channel import MINOR, CondaChannel
 from tests.environments.conda_tool.installing import install_micromamba

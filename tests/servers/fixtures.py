@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runyard.model.data import StoreAccess
+from runyard.core.records.data import StoreAccess
 from tests.servers.azurite_server import ACCOUNT, AzuriteServer
 from tests.servers.s3_server import BUCKET, S3Server
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runyard.lifecycle import start_service
+from runyard.server.lifecycle import start_service
 from tests.conftest import end_home
 from tests.wire_client import WireClient
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.settings import Settings
-from runyard.stores.sql import Stores, open_stores
+from runyard.core.settings import Settings
+from runyard.storage.sql.stores import Stores, open_stores
 from tests.servers.fixtures import azurite, azurite_access, s3_access, s3_server
 from tests.service.sweep_parts import SweepYard, opened
 

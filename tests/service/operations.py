@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from runyard.http.app import PREFIX, ROUTERS
-from runyard.http.openapi import schema
+from runyard.server.app import PREFIX, ROUTERS
+from runyard.server.http.openapi import openapi_schema
 
 Schema = Mapping[str, Any]
 _SOURCES = {"sources": [{"datastore": "workspaceblobstore", "path": "out"}]}
@@ -42,7 +42,7 @@ class Operation:
 
 @cache
 def openapi() -> Schema:
-    return schema(ROUTERS, PREFIX)
+    return openapi_schema(ROUTERS, PREFIX)
 
 
 @cache

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runyard.environments.uv import UvEnvironments
-from runyard.planning.serving_environment import no_code_environment
+from runyard.environments.uv_environments import UvEnvironments
+from runyard.serving.deployments.worker_environment import no_code_environment
 from tests.wire_client import WireClient
 
 SCORE = """

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runyard.model.web_services import ObservedService, ServiceSpec, ServiceState
-from runyard.serving.front.listening import tls_context
+from runyard.core.records.web_services import ObservedService, ServiceSpec, ServiceState
+from runyard.serving.gateway.http.listening_socket import tls_context
 
 
 class ScriptedHost:

@@ -5,20 +5,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from runyard.blobs.logs import FileLogStore
 from runyard.core.principal import OWNER
-from runyard.model.runs import RunEvent, RunId, RunRecord, RunStatus
-from runyard.model.sweeps import Trial
+from runyard.core.records.runs import RunEvent, RunId, RunRecord, RunStatus
+from runyard.core.records.sweeps import Trial
+from runyard.data.datasets.lineage import Lineage
 from runyard.runs.direct_inputs import DirectInputs
 from runyard.runs.history.journals import Journals
 from runyard.runs.kinds.kind import KindTools
 from runyard.runs.kinds.registry import RunKinds, load_kinds
 from runyard.runs.kinds.sweep.checks import SWEEP_TYPE
-from runyard.runs.kinds.sweep.live import LiveSweeps
-from runyard.runs.kinds.sweep.live_sweep import LiveSweep
+from runyard.runs.kinds.sweep.live_sweep import LiveSweep, LiveSweeps
 from runyard.runs.kinds.sweep.log import SWEEP_LOG
-from runyard.services.data.lineage import Lineage
-from runyard.stores.sql import open_stores
+from runyard.storage.blobs.logs import FileLogStore
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.clock import FakeClock
 from runyard.testing.records import a_run, a_workspace
 from tests.access import access_to

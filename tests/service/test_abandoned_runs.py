@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.errors import StorageFull
 from runyard.core.principal import OWNER
-from runyard.errors import StorageFull
-from runyard.foundation import SystemClock
-from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunStatus
+from runyard.core.records.runs import INTERACTIVE_TARGET, RunId, RunStatus
 from runyard.runs.history.journals import Journals
 from runyard.runs.kinds.interactive import CAUSE, AbandonedRuns
-from runyard.stores.sql import Stores, open_stores
+from runyard.server.wiring.core import SystemClock
+from runyard.storage.sql.stores import Stores, open_stores
 from runyard.testing.records import a_run, a_workspace
 from runyard_sdk.interactive import Claim
 from tests.access import access_to

@@ -4,9 +4,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runyard.http.app import build_app
-from runyard.services.tokens import Tokens
-from runyard.settings import Settings
+from runyard.access.tokens import Tokens
+from runyard.core.settings import Settings
+from runyard.server.app import build_app
 from tests.attempts import begin_attempt, script_of
 from tests.wire_client import PREFIX, WireClient
 

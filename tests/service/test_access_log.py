@@ -2,14 +2,14 @@ import json
 import time
 from pathlib import Path
 
-from runyard.process_logs.reading import LogTail, merged
+from runyard.process_logs.reader import ProcessLogTail, merge_tails
 from tests.wire_client import PREFIX
 
 SECRET = "s3cret-that-nobody-logs"
 
 
 def lines_of(home, *names):
-    return list(merged([LogTail(Path(home), name) for name in names]))
+    return list(merge_tails([ProcessLogTail(Path(home), name) for name in names]))
 
 
 def answered(service, request_id):

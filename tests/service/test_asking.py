@@ -14,22 +14,22 @@ from unittest.mock import MagicMock
 
 import pytest
 
-import runyard.http
-from runyard.compute.sites import KnownSites
+import runyard.server
+from runyard.access import authorization
+from runyard.compute.sites import ComputeSites
 from runyard.core import policy
 from runyard.core.definitions.run import RunDefinition
+from runyard.core.errors import Forbidden, NotFound
 from runyard.core.policy import Action
 from runyard.core.principal import OWNER, Principal, Role
-from runyard.errors import Forbidden, NotFound
-from runyard.http.app import AT_ROOT, ROUTERS
-from runyard.http.context import Services
-from runyard.http.routing import Route
-from runyard.runs.submission import Submission
-from runyard.services import access
-from runyard.settings import Settings
+from runyard.core.settings import Settings
+from runyard.runs.kinds.sweep.spec import sweep_in
+from runyard.runs.submit import Submission
+from runyard.server.app import ROOT_ROUTERS, ROUTERS
+from runyard.server.http.routes import Route
+from runyard.server.services import Services
+from runyard.server.wiring.platform import Platform, build
 from runyard.testing.records import a_run, a_workspace
-from runyard.tuning.spec import sweep_in
-from runyard.wiring import Platform, build
 from tests.service.operations import operations
 from tests.service.test_references import SWEEP
 
@@ -46,7 +46,7 @@ HARMLESS = {
     "RunKinds.type_of": "which type a kind has; reads no store",
     "Notifier.following": "wakes those who wait, and tells them nothing",
     "Notifier.is_stopping": "whether the service stops",
-    "Figures.readiness": "ready, or why not, for probes without a token",
+    "ServerMetrics.readiness": "ready, or why not, for probes without a token",
 }
 """What routes call without a caller, each with the reason why nobody has to be asked."""
 
@@ -54,17 +54,17 @@ HARMLESS = {
 @pytest.fixture
 def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:
     """A service in this process, which starts nothing."""
-    monkeypatch.setattr(KnownSites, "warm", lambda self: None)
+    monkeypatch.setattr(ComputeSites, "warm", lambda self: None)
     made = build(Settings(tmp_path), TOKEN, base_url="http://localhost", stop=lambda: None)
     made.app.state.keep = lambda: None
     yield made
     made.sites.close()
     made.app.state.access_log.close()
-    made.foundation.stores.close()
+    made.core.stores.close()
 
 
 def all_routes() -> list[Route]:
-    return [route for routes in (*ROUTERS, *AT_ROOT) for route in routes.all]
+    return [route for routes in (*ROUTERS, *ROOT_ROUTERS) for route in routes.all]
 
 
 def test_every_route_says_what_it_is_for():
@@ -75,7 +75,9 @@ def test_every_route_says_what_it_is_for():
 def called() -> set[tuple[str, str]]:
     """(field of Services, attribute) of everything that the HTTP edge uses of a use case."""
     found = set()
-    for file in sorted(Path(runyard.http.__file__).parent.rglob("*.py")):
+    server = Path(runyard.server.__file__).parent
+    edge = {file for file in server.rglob("*.py") if file.parent.name not in ("lifecycle", "wiring")}
+    for file in sorted(edge):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         inner = {id(one.value): one.attr for one in ast.walk(tree) if isinstance(one, ast.Attribute)}
         for one in ast.walk(tree):
@@ -108,7 +110,7 @@ def test_every_use_case_refuses_a_caller_without_a_right_before_all_else(platfor
     """Whatever else it is given, so nothing was looked up or parsed by then."""
     nobody, silent = Principal(Role.OWNER, scopes=frozenset()), []
     for field, name in sorted(called()):
-        if not _takes_caller(KINDS[field], name) or KINDS[field] is access.Access:
+        if not _takes_caller(KINDS[field], name) or KINDS[field] is authorization.Access:
             continue
         method = getattr(getattr(platform.services, field), name)
         _, *others = inspect.signature(method).parameters.values()
@@ -136,8 +138,8 @@ NAMED: dict[str, tuple[dict[str, Any], Action]] = {
 
 @pytest.mark.parametrize("named", NAMED)
 def test_what_a_submission_names_is_used_by_who_may_read_it(platform, named):
-    platform.foundation.stores.assets.create_workspace(a_workspace("lab"))
-    platform.foundation.stores.runs.create(a_run("first", workspace="lab", type="hyperdrive"))
+    platform.core.stores.assets.create_workspace(a_workspace("lab"))
+    platform.core.stores.runs.create(a_run("first", workspace="lab", type="hyperdrive"))
     definition, action = NAMED[named]
     submitter = Principal(Role.OWNER, scopes=frozenset(Action) - {action})
     kind = "hyperdrive" if "runyard" in definition else "azureml.scriptrun"
@@ -153,7 +155,7 @@ def test_what_a_submission_names_is_used_by_who_may_read_it(platform, named):
 def test_a_blob_is_named_by_who_may_read_it_or_has_sent_it(platform):
     content = b"not for everybody"
     sha256 = hashlib.sha256(content).hexdigest()
-    platform.foundation.blobs.put(sha256, [content])
+    platform.core.blobs.put(sha256, [content])
     assert platform.services.blobs.missing(OWNER, [sha256]) == []
     writer = Principal(Role.OWNER, scopes=frozenset({Action.WRITE_BLOB}))
     assert platform.services.blobs.missing(writer, [sha256]) == [sha256]
@@ -171,14 +173,14 @@ def test_every_route_asks_for_the_action_that_it_names(platform, monkeypatch):
         return noted
 
     for name in ("may", "require", "require_right"):
-        monkeypatch.setattr(access, name, noting(getattr(policy, name)))
+        monkeypatch.setattr(authorization, name, noting(getattr(policy, name)))
     named = {f"{one.method} {_plain(one.path)}": one.action for one in all_routes()}
     asyncio.run(_ask_all(platform, asked, named))
 
 
 async def _ask_all(platform: Platform, asked: list[Action], named: dict[str, Action | None]) -> None:
     names = {"kind": "models", "sha256": "0" * 64, "workspace": "lab"}
-    platform.foundation.stores.assets.create_workspace(a_workspace("lab"))
+    platform.core.stores.assets.create_workspace(a_workspace("lab"))
     for one in operations():
         if str(one) == "DELETE /workspaces/{workspace}":
             continue  # the others need it

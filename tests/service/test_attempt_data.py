@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from runyard.model.data import DataForAttempt
-from runyard.planning.data_json import data_from_json
-from runyard.services.tokens import Tokens
+from runyard.access.tokens import Tokens
+from runyard.core.data_json import data_from_json
+from runyard.core.records.data import DataForAttempt
 from tests.attempts import node_of, script_of
 from tests.wire_client import PREFIX, WireClient
 

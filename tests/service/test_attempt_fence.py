@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from runyard.errors import AttemptOver
-from runyard.model.runs import AttemptId, RunId, RunStatus
-from runyard.runs.attempt_fence import AttemptFence
-from runyard.runs.history.notifier import Notifier
-from runyard.runs.history.notifying import NotifyingRunStore
-from runyard.stores.sql import open_stores
+from runyard.access.attempt_fence import AttemptFence
+from runyard.core.errors import AttemptOver
+from runyard.core.records.runs import AttemptId, RunId, RunStatus
+from runyard.runs.history.notifications import Notifier, NotifyingRunStore
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import a_run, a_workspace
 
 

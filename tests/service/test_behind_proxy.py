@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.http.forwarded import ForwardedRequests
-from runyard.lifecycle import start_service
-from runyard.settings import read_settings
+from runyard.core.errors import InvalidArgument
+from runyard.core.settings import read_settings
+from runyard.server.app import ForwardedHeadersMiddleware
+from runyard.server.lifecycle import start_service
 from tests.attempts import node_of
 from tests.conftest import end_home
 from tests.needs import SYSTEM_PATH
@@ -203,5 +203,5 @@ def test_forwarded_headers_count_from_named_proxies_alone(peer, proxies, given, 
         *((f"x-forwarded-{name}".encode(), value.encode()) for name, value in given.items()),
     ]
     scope = {"type": "http", "client": (peer, 1), "scheme": "http", "headers": headers}
-    asyncio.run(ForwardedRequests(app, frozenset(proxies))(scope, None, None))
+    asyncio.run(ForwardedHeadersMiddleware(app, frozenset(proxies))(scope, None, None))
     assert seen == [(client, scheme, [host.encode()])]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.durable import shared
+from runyard.core.durable_files import shared_lock
 from runyard.environments.folder import EnvironmentFolder
 from tests.wire_client import WireClient
 
@@ -66,7 +66,7 @@ def test_a_forced_build_is_made_anew(client):
 def test_a_forced_build_of_what_is_in_use_says_so_and_leaves_it(client, service):
     first = ended(client, build(client, an_environment(name="held")))
     root = Path(service["home"]) / "environments"
-    with shared(EnvironmentFolder(root, first["environment_key"]).use_lock):
+    with shared_lock(EnvironmentFolder(root, first["environment_key"]).use_lock):
         again = ended(client, build(client, an_environment(name="held"), force=True))
     assert (again["state"], "is in use" in again["error"]["problem"]) == ("Failed", True)
     assert ended(client, build(client, an_environment(name="held")))["state"] == "Succeeded"

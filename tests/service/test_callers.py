@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from runyard.access.tokens import Tokens
+from runyard.core.errors import Forbidden
 from runyard.core.policy import TABLE, Action, Reach, Resource, may, require, require_right
 from runyard.core.principal import OWNER, SERVICE, Principal, Role
-from runyard.errors import Forbidden
-from runyard.services.tokens import Tokens
 from tests.attempts import begin_attempt
 from tests.service.operations import Operation, operations
 from tests.wire_client import WireClient

@@ -2,14 +2,14 @@
 
 import pytest
 
+from runyard.assets.secrets import Vault
+from runyard.assets.workspaces import NewWorkspace, Workspaces
 from runyard.core.definitions.run import RunDefinition
+from runyard.core.errors import InvalidArgument
 from runyard.core.principal import OWNER
-from runyard.errors import InvalidArgument
-from runyard.foundation import lay_foundation
-from runyard.services.secrets import Vault
-from runyard.services.workspaces import NewWorkspace, Workspaces
-from runyard.settings import read_settings
-from runyard.wiring_environments import build_environments
+from runyard.core.settings import read_settings
+from runyard.server.wiring.core import open_core
+from runyard.server.wiring.environments import build_environments
 
 IMAGE = {"baseImage": "debian:12", "enabled": True}
 REACHING = {**IMAGE, "arguments": ["-v", "/:/host"]}
@@ -22,7 +22,7 @@ def taken(tmp_path):
 
     def take(docker, pip=(), runyard=None, **variables):
         settings = read_settings({"RUNYARD_HOME": str(tmp_path), **variables})
-        base = lay_foundation(settings, "token")
+        base = open_core(settings, "token")
         opened.append(base.stores)
         workspaces = Workspaces(base.stores.assets, base.runs, base.clock, base.access)
         workspaces.create(OWNER, "vision", NewWorkspace(), exist_ok=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client import address_in
-from runyard.compute.local.engine import LocalEngine
-from runyard.lifecycle import service_status, start_service, stop_service
-from runyard.lifecycle.copies import original_of
-from runyard.lifecycle.endpoints import stop_web_services
-from runyard.node.agent_socket import ask_agent
+from runyard.client import service_address
+from runyard.compute.local.kind import LocalEngine
+from runyard.node.home_socket import ask_agent
+from runyard.server.lifecycle import service_status, start_service, stop_service
+from runyard.server.lifecycle.control import stop_web_services
+from runyard.server.lifecycle.home_copy import find_original
 from runyard_sdk.discovery import locate, running
 from tests.conftest import end_home
 from tests.wire_client import WireClient
@@ -57,7 +57,7 @@ def test_status_and_down_of_a_copy_leave_the_original_alone(original: Path, copy
     assert not stop_service(copy)
     assert stop_web_services(copy) == 0
     with pytest.raises(ValueError, match="another home"):
-        address_in(copy)
+        service_address(copy)
     assert service_status(original) == facts
 
 
@@ -107,7 +107,7 @@ def test_a_home_that_was_moved_is_the_home_it_was(original: Path, tmp_path: Path
     moved = tmp_path / "moved"
     original.rename(moved)
     original.mkdir()
-    assert original_of(moved) is None
+    assert find_original(moved) is None
     client = client_of(start_service(moved, keep=True))
     try:
         assert client.get("/runs/going-on")["status"] == "Running"

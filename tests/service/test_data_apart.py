@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from runyard.errors import AccessDenied, AttemptOver
-from runyard.model.data import DataForAttempt
-from runyard.model.runs import AttemptId
-from runyard.node.data.asking import ask_for_data
-from runyard.node.data.fetching import OpenStores
-from runyard.node.service import connect
-from runyard.services.tokens import Tokens
-from runyard.transfers import BlockCache, download, upload
+from runyard.access.tokens import Tokens
+from runyard.core.errors import AccessDenied, AttemptOver
+from runyard.core.records.data import DataForAttempt
+from runyard.core.records.runs import AttemptId
+from runyard.data.transfers import BlockCache, download, upload
+from runyard.node.data.store_access import LazyStores, request_data
+from runyard.node.service_client import connect_to_service
 from tests.attempts import begin_attempt
 from tests.open_service import OpenService, serving_outside
 from tests.wire_client import WireClient
@@ -41,10 +40,10 @@ class Apart:
         attempt = begin_attempt(far.home, self.run_id)
         token = Tokens(far.facts["token"]).node_token(attempt)
         self._home = far.node_home(folder / "node")
-        self._client = connect(self._home, token)
+        self._client = connect_to_service(self._home, token)
 
     def data(self, **more: Any) -> DataForAttempt:
-        return ask_for_data(self._client, self._home, AttemptId(f"{self.run_id}.1"), shares_files=False, **more)
+        return request_data(self._client, self._home, AttemptId(f"{self.run_id}.1"), shares_files=False, **more)
 
     def _definition(self) -> dict[str, Any]:
         body = {"type": "file", "sources": [{"datastore": BLOBS, "path": "pets"}]}
@@ -66,7 +65,7 @@ def test_a_dataset_comes_whole(node, tmp_path):
     cache = BlockCache(tmp_path / "cache", 1 << 30)
     heard: list[int] = []
     try:
-        download([(file, tmp_path / "got" / file.path) for file in files], OpenStores(data), cache, heard.append)
+        download([(file, tmp_path / "got" / file.path) for file in files], LazyStores(data), cache, heard.append)
     finally:
         cache.close()
     assert [(tmp_path / "got" / f"{number:03}").read_text() for number in range(300)] == [str(n) for n in range(300)]
@@ -74,7 +73,7 @@ def test_a_dataset_comes_whole(node, tmp_path):
 
 
 def test_outputs_go_to_the_services_disk(node, far, tmp_path):
-    store = OpenStores(node.data(stores_only=True))[BLOBS]
+    store = LazyStores(node.data(stores_only=True))[BLOBS]
     items = []
     for number in range(300):
         source = tmp_path / f"{number}.txt"
@@ -92,7 +91,7 @@ def test_outputs_go_to_the_services_disk(node, far, tmp_path):
 
 
 def test_a_node_that_was_given_up_reads_and_writes_nothing(node, tmp_path):
-    store = OpenStores(node.data())[BLOBS]
+    store = LazyStores(node.data())[BLOBS]
     assert bytes(store.read("pets/007", 0, 1)) == b"7"
     node.owner.patch(f"/runs/{node.run_id}", {"status": "Failed"})
     (tmp_path / "late").write_text("late")

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.testing.racing import WRITERS, race
+from runyard.testing.race import WRITERS, race
 from tests.attempts import node_of, script_of
 from tests.wire_client import PREFIX, WireClient
 

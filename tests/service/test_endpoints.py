@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from runyard.core.definitions.deployment import DeploymentSpec
+from runyard.core.errors import AlreadyExists, Conflict, EngineError, InvalidArgument, NotFound
 from runyard.core.principal import OWNER
-from runyard.errors import AlreadyExists, Conflict, EngineError, InvalidArgument, NotFound
-from runyard.model.assets import Asset
-from runyard.model.web_services import ServiceState, ServiceTrouble
-from runyard.services.web_services.web_services import NewService, Wanted
+from runyard.core.records.assets import Asset
+from runyard.core.records.web_services import ServiceFailure, ServiceState
+from runyard.serving.deployments.web_services import NewService, ServiceFilter
 from tests.service.web_service_parts import SPACE, Parts, changes_of, opened_parts
 
 NAME = "the-endpoint"
@@ -104,7 +104,7 @@ def test_deleting_an_endpoint_takes_its_versions_along(parts: Parts) -> None:
     add(parts, "two")
     parts.serving.services.delete(OWNER, SPACE, NAME)
     assert parts.host.specs == {}
-    assert parts.serving.services.list(OWNER, SPACE, Wanted()) == []
+    assert parts.serving.services.list(OWNER, SPACE, ServiceFilter()) == []
     assert deploy(parts).name == NAME
 
 
@@ -145,7 +145,7 @@ def test_what_a_killed_service_left_of_a_version_goes_at_the_next_start(parts: P
     seen = parts.serving.services.get(OWNER, SPACE, NAME)
     parts.base.stores.assets.replace(seen, {**seen.body, "versions": seen.body["versions"][:1]}, seen.tags)
     again = parts.restarted()
-    again.serving.keeper.reconcile(parts.host.service_ids())
+    again.serving.reconciler.reconcile(parts.host.service_ids())
     assert list(versions(parts)) == [f"{NAME}/one"]
     with pytest.raises(NotFound):
         again.serving.services.get(OWNER, SPACE, f"{NAME}/two")
@@ -167,7 +167,7 @@ def test_the_record_of_an_endpoint_is_that_of_its_versions_together(parts: Parts
         "init",
         True,
     )
-    trouble = ServiceTrouble("init() failed.", step="init")
+    trouble = ServiceFailure("init() failed.", step="init")
     parts.host.change(two.id, failed_revision=1, state=ServiceState.FAILED, step="", trouble=trouble)
     record = parts.record(NAME)
     assert (record.state, record.error.problem) == ("Healthy", "Version 'two': init() failed.")
@@ -177,7 +177,10 @@ def test_the_record_of_an_endpoint_is_that_of_its_versions_together(parts: Parts
 def test_versions_are_no_web_services_of_their_own(parts: Parts) -> None:
     deploy(parts)
     parts.deploy("plain")
-    assert [one.name for one in parts.serving.services.list(OWNER, SPACE, Wanted(model="iris"))] == ["plain", NAME]
+    assert [one.name for one in parts.serving.services.list(OWNER, SPACE, ServiceFilter(model="iris"))] == [
+        "plain",
+        NAME,
+    ]
     with pytest.raises(Conflict, match="no endpoint"):
         parts.serving.endpoints.version(OWNER, SPACE, "plain", "one")
     with pytest.raises(InvalidArgument, match="update_version"):

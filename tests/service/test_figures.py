@@ -8,10 +8,10 @@ import subprocess
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from runyard.lifecycle import start_service
-from runyard.services.tokens import Tokens
+from runyard.access.tokens import Tokens
+from runyard.core.version import VERSION
+from runyard.server.lifecycle import start_service
 from runyard.testing.small_disk import mounted
-from runyard.version import VERSION
 from tests.cli.conftest import RUNYARD
 from tests.conformance.postgres_server import private_server
 from tests.conftest import end_home

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from runyard.testing.racing import race
+from runyard.testing.race import race
 from tests.attempts import node_of
 from tests.wire_client import PREFIX
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runyard.lifecycle import service_status, start_service, stop_service
+from runyard.server.lifecycle import service_status, start_service, stop_service
 from tests.conformance.conftest import _empty, postgres_url
 from tests.faults.yard import Yard, eventually, is_alive
 from tests.wire_client import PREFIX, WireClient

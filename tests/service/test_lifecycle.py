@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from runyard.compute.local.engine import LocalEngine
-from runyard.errors import InvalidArgument, RunyardError, StorageFull
-from runyard.lifecycle import home as homes
-from runyard.lifecycle import service_status, start_service, stop_service
-from runyard.lifecycle.discovery import read_facts, write_facts
-from runyard.model.worker_variables import WORKER_VARIABLES
-from runyard.node.agent_socket import ask_agent
+from runyard.compute.local.kind import LocalEngine
+from runyard.core.errors import InvalidArgument, RunyardError, StorageFull
+from runyard.core.worker_variables import WORKER_VARIABLES
+from runyard.node.home_socket import ask_agent
+from runyard.server.lifecycle import service_status, start_service, stop_service
+from runyard.server.lifecycle.discovery import read_facts, write_facts
+from runyard.storage import home as homes
 from runyard.testing.small_disk import mounted
 from runyard_sdk.errors import ServiceUnavailable
 from runyard_sdk.start import ensure
 from tests.wire_client import WireClient
 
-START = "import sys; from pathlib import Path; from runyard.lifecycle import start_service; "
+START = "import sys; from pathlib import Path; from runyard.server.lifecycle import start_service; "
 START += "print(start_service(Path(sys.argv[1]), keep=False)['pid'])"
 
 
@@ -54,7 +54,7 @@ def test_eight_starters_end_in_one_service(home):
 
 
 def test_several_serve_commands_at_once_end_in_one_service(home):
-    command = [sys.executable, "-m", "runyard.lifecycle.serving", "--on-demand"]
+    command = [sys.executable, "-m", "runyard.server.lifecycle.process", "--on-demand"]
     variables = {**os.environ, "RUNYARD_HOME": str(home)}
     several = [subprocess.Popen(command, env=variables, cwd=home) for _ in range(3)]
     facts = start_service(home, keep=False)
@@ -77,7 +77,7 @@ def test_up_replaces_a_service_of_an_earlier_build(home, older):
 
 def test_a_second_serve_says_who_serves_the_home_and_fails(home):
     facts = start_service(home, keep=True)
-    command = [sys.executable, "-m", "runyard.lifecycle.serving"]
+    command = [sys.executable, "-m", "runyard.server.lifecycle.process"]
     second = subprocess.run(
         command, env={**os.environ, "RUNYARD_HOME": str(home)}, capture_output=True, text=True, timeout=60
     )
@@ -227,7 +227,7 @@ def test_a_home_on_a_network_file_system_is_refused_with_the_fix(home, tmp_path,
 
 
 def test_a_full_disk_is_refused_clearly(home, monkeypatch):
-    monkeypatch.setattr(homes, "LEAST_FREE_BYTES", 2**62)
+    monkeypatch.setattr(homes, "MIN_FREE_BYTES", 2**62)
     with pytest.raises(StorageFull, match="MB left"):
         homes.require_space(home)
 

@@ -1,8 +1,8 @@
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.listen_settings import Listen, is_loopback, is_named
-from runyard.settings import read_settings
+from runyard.core.errors import InvalidArgument
+from runyard.core.listen_settings import ListenAddress, is_loopback, matches_name
+from runyard.core.settings import read_settings
 
 TLS = {"RUNYARD_TLS_CERT": "/c.pem", "RUNYARD_TLS_KEY": "/k.pem"}
 
@@ -60,7 +60,7 @@ def test_nothing_leaves_this_machine_unencrypted_unless_that_is_said():
         assert "--no-tls" in refused.value.hint
         assert "--tls-cert" in refused.value.hint
         assert read_settings({"RUNYARD_LISTEN": host, "RUNYARD_NO_TLS": "1"}).listen is not None
-    assert read_settings({"RUNYARD_LISTEN": "127.0.0.1:1"}).listen == Listen("127.0.0.1", 1)
+    assert read_settings({"RUNYARD_LISTEN": "127.0.0.1:1"}).listen == ListenAddress("127.0.0.1", 1)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_loopback_is_told_by_the_address_not_by_how_a_name_begins():
 
 
 def test_a_star_in_a_certificate_stands_for_one_label():
-    assert is_named("a.example", "*.example")
-    assert is_named("A.Example.", "a.example")
-    assert not is_named("a.b.example", "*.example")
-    assert not is_named("example", "*.example")
+    assert matches_name("a.example", "*.example")
+    assert matches_name("A.Example.", "a.example")
+    assert not matches_name("a.b.example", "*.example")
+    assert not matches_name("example", "*.example")

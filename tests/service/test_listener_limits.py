@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from runyard.http.open_listener import Limits
-from runyard.http.tls import server_context
+from runyard.server.http.listener import ConnectionLimits
+from runyard.server.http.tls import server_context
 from tests.open_service import answering
 from tests.servers.certificates import make_certificate
 
 Connect = Callable[[], socket.socket]
 
 # Short ones, so that nothing here waits long.
-LIMITS = Limits(head_seconds=0.3, silence_seconds=0.4, kept_seconds=1, head_bytes=4096, connections=8)
+LIMITS = ConnectionLimits(head_seconds=0.3, silence_seconds=0.4, kept_seconds=1, head_bytes=4096, connections=8)
 GIVEN_UP = threading.Event()
 
 

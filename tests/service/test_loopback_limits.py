@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import Request
 
-from runyard.errors import RunyardError
-from runyard.http import bodies
-from runyard.http.bodies import SENDERS_AT_ONCE
-from runyard.http.open_listener import Limits
-from runyard.settings import Settings
+from runyard.core.errors import RunyardError
+from runyard.core.settings import Settings
+from runyard.server.http import bodies
+from runyard.server.http.bodies import MAX_UPLOADS
+from runyard.server.http.listener import ConnectionLimits
 from tests.attempts import script_of
 from tests.open_service import answering
 from tests.wire_client import WireClient
@@ -51,7 +51,7 @@ def test_many_silent_senders_of_a_run_do_not_hold_up_the_owner(client):
     client.interactive_run(f"silent-{client.workspace}")
     script = script_of(client, f"silent-{client.workspace}")
     with ExitStack() as held:
-        for number in range(SENDERS_AT_ONCE + 6):
+        for number in range(MAX_UPLOADS + 6):
             held.enter_context(script.half_sent(_blob(client, number), SIZE))
         assert client.put_blob(b"of the owner" + client.workspace.encode())
 
@@ -59,7 +59,7 @@ def test_many_silent_senders_of_a_run_do_not_hold_up_the_owner(client):
 def test_silent_senders_give_their_place_to_one_of_their_own_kind(client):
     with ExitStack() as held:
         # One more than there are places, so that one of them waits whatever the order in which they are read.
-        silent = [held.enter_context(client.half_sent(_blob(client, n), SIZE)) for n in range(SENDERS_AT_ONCE + 1)]
+        silent = [held.enter_context(client.half_sent(_blob(client, n), SIZE)) for n in range(MAX_UPLOADS + 1)]
         assert client.put_blob(b"one more" + client.workspace.encode())
         by_socket = {one.sock: one for one in silent}
         answered, _, _ = select.select(by_socket, [], [], 60)
@@ -86,10 +86,10 @@ def test_a_store_that_is_silent_holds_up_nobody_who_does_not_ask_for_it(client):
 
 def test_a_body_that_comes_too_slowly_is_given_up(monkeypatch):
     """In a listener of this process, with less patience: a minute otherwise."""
-    monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr(bodies, "PATIENCE_WHEN_WANTED_SECONDS", 0.05)
+    monkeypatch.setattr(bodies, "SLOW_SECONDS", 0.2)
+    monkeypatch.setattr(bodies, "SLOW_SECONDS_WHEN_BUSY", 0.05)
     with (
-        answering(None, Limits(), _app, is_outside=False) as port,
+        answering(None, ConnectionLimits(), _app, is_outside=False) as port,
         socket.create_connection(("127.0.0.1", port), timeout=20) as slow,
     ):
         slow.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nx")
@@ -129,7 +129,7 @@ def test_a_sender_that_was_stopped_sends_again(client, tmp_path):
         assert int(sender.stdout.readline()) > 0
         sender.send_signal(signal.SIGSTOP)
         with ExitStack() as held:
-            for number in range(SENDERS_AT_ONCE):
+            for number in range(MAX_UPLOADS):
                 held.enter_context(client.half_sent(_blob(client, number), SIZE))
             assert client.put_blob(b"meanwhile" + client.workspace.encode())
         sender.send_signal(signal.SIGCONT)

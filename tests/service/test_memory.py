@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from runyard.http.server import HttpServer, listen
+from runyard.server.http.server import HttpServer, listen
 from tests.processes import thread_heaps
 from tests.wire_client import WireClient
 

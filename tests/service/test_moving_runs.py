@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
-from runyard.blobs.files import FileBlobStore
-from runyard.blobs.logs import FileLogStore
+from runyard.access.snapshots import snapshot_id
+from runyard.assets.workspaces import NewWorkspace, Workspaces
+from runyard.core.errors import BlobDamaged, Conflict, InvalidArgument, NotFound
 from runyard.core.principal import OWNER
-from runyard.errors import BlobDamaged, Conflict, InvalidArgument, NotFound
-from runyard.foundation import SystemClock
-from runyard.model.assets import AssetKind
-from runyard.model.files import FileEntry, Snapshot
-from runyard.model.lineage import DatasetUse, Direction
-from runyard.model.metrics import MetricBatch, MetricKind
-from runyard.model.runs import RunId, RunStatus
-from runyard.model.sweeps import Trial
-from runyard.runs.snapshots import snapshot_id
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.files import FileEntry, Snapshot
+from runyard.core.records.lineage import DatasetUse, Direction
+from runyard.core.records.metrics import MetricBatch, MetricKind
+from runyard.core.records.runs import RunId, RunStatus
+from runyard.core.records.sweeps import Trial
 from runyard.runs.transfer.archive import ArchiveReader, ArchiveWriter
-from runyard.runs.transfer.exporting import Moved, RunExports, fingerprint
-from runyard.runs.transfer.importing import RunImports
-from runyard.services.workspaces import NewWorkspace, Workspaces
-from runyard.stores.sql import open_stores
+from runyard.runs.transfer.exports import RunExports, TransferStores, fingerprint
+from runyard.runs.transfer.imports import RunImports
+from runyard.server.wiring.core import SystemClock
+from runyard.storage.blobs.logs import FileLogStore
+from runyard.storage.blobs.store import FileBlobStore
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import AT, a_run
 from tests.access import access_to
 from tests.conformance.conftest import database_url, postgres_url
@@ -43,7 +43,9 @@ class Place:
         self.home, self.stores = home, open_stores(url)
         self.blobs, self.logs = FileBlobStore(home / "blobs"), FileLogStore(home / "logs")
         stores, clock = self.stores, SystemClock()
-        around = Moved(stores.runs, stores.transfer, self.logs, self.blobs, stores.assets, clock, home / "incoming")
+        around = TransferStores(
+            stores.runs, stores.transfer, self.logs, self.blobs, stores.assets, clock, home / "incoming"
+        )
         workspaces = Workspaces(stores.assets, stores.runs, clock, access_to(stores))
         workspaces.create(OWNER, "vision", NewWorkspace(), exist_ok=True)
         workspaces.create(OWNER, "other", NewWorkspace(), exist_ok=True)

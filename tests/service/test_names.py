@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.errors import InvalidArgument
-from runyard.model.assets import AssetKind
-from runyard.model.names import check_asset_name, check_relative_path, check_run_id
-from runyard.runs.history.folders import inside
+from runyard.access.local_files import inside
+from runyard.core.errors import InvalidArgument
+from runyard.core.names import check_asset_name, check_relative_path, check_run_id
+from runyard.core.records.assets import AssetKind
 
 ODD_TEXT = st.text(st.sampled_from("ab./\\\0\n ~é\ud800") | st.characters(), max_size=40)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from runyard.http.app import build_app
-from runyard.model.runs import AttemptId
-from runyard.services.tokens import Tokens
-from runyard.settings import Settings
+from runyard.access.tokens import Tokens
+from runyard.core.records.runs import AttemptId
+from runyard.core.settings import Settings
+from runyard.server.app import build_app
 from tests.attempts import node_of
 from tests.service.operations import least, operations
 from tests.wire_client import PREFIX, WireClient

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client import ServiceAway, ServiceClient, certificates_file
-from runyard.errors import InvalidArgument
-from runyard.http.open_listener import Limits, OpenListener
-from runyard.http.server import listen
-from runyard.http.tls import server_context
-from runyard.lifecycle.reach import opened_to_others
-from runyard.lifecycle.serving import main
-from runyard.listen_settings import Listen
-from runyard.settings import Settings
+from runyard.client import ServiceClient, ServiceUnavailable, certificates_file
+from runyard.core.errors import InvalidArgument
+from runyard.core.listen_settings import ListenAddress
+from runyard.core.settings import Settings
+from runyard.server.http.listener import ConnectionLimits, HttpListener
+from runyard.server.http.server import listen
+from runyard.server.http.tls import server_context
+from runyard.server.lifecycle.process import main
+from runyard.server.lifecycle.public_listener import open_public_listener
 from tests.open_service import OpenService, answering, serving_outside
 from tests.servers.certificates import Certificate, make_certificate
 from tests.wire_client import PREFIX, WireClient
@@ -37,10 +37,10 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 
 def _settings(home: Path, made: Certificate, host: str = "127.0.0.1", **more: object) -> Settings:
-    return replace(Settings(home), listen=Listen(host, 0, made.chain, made.key), **more)
+    return replace(Settings(home), listen=ListenAddress(host, 0, made.chain, made.key), **more)
 
 
-def _closed(listener: OpenListener | None) -> None:
+def _closed(listener: HttpListener | None) -> None:
     assert listener is not None
     listener.socket.close()
 
@@ -104,28 +104,28 @@ class TestTrust:
     def test_a_node_that_does_not_says_what_to_set(self, outside, tmp_path, ca):
         other = make_certificate(tmp_path / "other").authority.read_text() if ca else ""
         home = outside.node_home(tmp_path / "node", ca=other)
-        with pytest.raises(ServiceAway, match="RUNYARD_CA"):
+        with pytest.raises(ServiceUnavailable, match="RUNYARD_CA"):
             ServiceClient(home, outside.facts["token"]).get("/health")
 
     @pytest.mark.parametrize("ca", ["/not/there.pem", "no certificate"])
     def test_certificates_that_cannot_be_read_are_named(self, outside, tmp_path, ca):
         home = outside.node_home(tmp_path / "node", ca=ca)
-        with pytest.raises(ServiceAway, match="certificates to trust"):
+        with pytest.raises(ServiceUnavailable, match="certificates to trust"):
             ServiceClient(home, outside.facts["token"]).get("/health")
 
     def test_another_name_than_the_certificates_is_not_trusted(self, outside, tmp_path):
         home = outside.node_home(tmp_path / "node", url=outside.url.replace("127.0.0.1", "localhost"))
-        with pytest.raises(ServiceAway, match="not trusted"):
+        with pytest.raises(ServiceUnavailable, match="not trusted"):
             ServiceClient(home, outside.facts["token"]).get("/health")
 
     def test_an_expired_certificate_is_not_trusted(self, tmp_path):
         made = make_certificate(tmp_path / "old", ends=-timedelta(minutes=1))
-        with answering(server_context(made.chain, made.key), Limits()) as port:
+        with answering(server_context(made.chain, made.key), ConnectionLimits()) as port:
             home = tmp_path / "node"
             home.mkdir()
             facts = {"url": f"https://127.0.0.1:{port}", "ca": str(made.authority)}
             (home / "service.json").write_text(json.dumps(facts))
-            with pytest.raises(ServiceAway, match="expired"):
+            with pytest.raises(ServiceUnavailable, match="expired"):
                 ServiceClient(home, "t").get("/health")
 
     def test_a_script_is_given_the_certificates_as_a_file(self, outside, tmp_path):
@@ -142,7 +142,7 @@ class TestTrust:
 
 class TestStarting:
     def test_what_nodes_are_told_is_where_it_listens_and_whom_to_trust(self, tmp_path, certificate):
-        found, listener = opened_to_others(_settings(tmp_path, certificate))
+        found, listener = open_public_listener(_settings(tmp_path, certificate))
         _closed(listener)
         assert found.listen is not None
         assert found.node_url == f"https://127.0.0.1:{found.listen.port}"
@@ -153,24 +153,26 @@ class TestStarting:
     def test_everywhere_becomes_a_name_that_the_certificate_has(self, tmp_path):
         made = make_certificate(tmp_path / "c", "*.train.example", "train.example", "127.0.0.1")
         # Listening is on loopback here; only the name is of everywhere.
-        found, listener = opened_to_others(_settings(tmp_path, made, "127.0.0.1", public_url="https://train.example"))
+        found, listener = open_public_listener(
+            _settings(tmp_path, made, "127.0.0.1", public_url="https://train.example")
+        )
         _closed(listener)
         assert found.node_url == "https://train.example"
         assert found.allowed_hosts >= {"train.example", "*.train.example", "localhost"}
 
     def test_the_operators_own_choice_of_whom_to_trust_counts_more(self, tmp_path, certificate):
-        found, listener = opened_to_others(_settings(tmp_path, certificate, ca_file=certificate.authority))
+        found, listener = open_public_listener(_settings(tmp_path, certificate, ca_file=certificate.authority))
         _closed(listener)
         assert found.node_ca == certificate.authority.read_text()
 
     def test_behind_a_proxy_the_public_address_is_enough(self, tmp_path):
-        found, listener = opened_to_others(replace(Settings(tmp_path), public_url="https://train.example"))
+        found, listener = open_public_listener(replace(Settings(tmp_path), public_url="https://train.example"))
         assert (found.node_url, listener) == ("https://train.example", None)
-        assert opened_to_others(Settings(tmp_path))[0].node_url == ""
+        assert open_public_listener(Settings(tmp_path))[0].node_url == ""
 
     def test_a_first_listener_off_loopback_needs_the_same_word(self, tmp_path):
         with pytest.raises(InvalidArgument, match=r"RUNYARD_HOST=0\.0\.0\.0"):
-            opened_to_others(replace(Settings(tmp_path), host="0.0.0.0"))
+            open_public_listener(replace(Settings(tmp_path), host="0.0.0.0"))
 
     @pytest.mark.parametrize(
         ("broken", "says"),
@@ -190,7 +192,7 @@ class TestStarting:
     def test_a_certificate_that_cannot_be_used_is_explained(self, tmp_path, broken, says):
         made = _broken(tmp_path / "made", broken)
         with pytest.raises(InvalidArgument, match=says) as refused:
-            opened_to_others(_settings(tmp_path, made))
+            open_public_listener(_settings(tmp_path, made))
         assert refused.value.hint
 
     def test_a_port_that_is_taken_is_named(self, tmp_path, certificate):
@@ -198,9 +200,9 @@ class TestStarting:
             other.bind(("127.0.0.1", 0))
             other.listen()
             port = other.getsockname()[1]
-            taken = Listen("127.0.0.1", port, certificate.chain, certificate.key)
+            taken = ListenAddress("127.0.0.1", port, certificate.chain, certificate.key)
             with pytest.raises(InvalidArgument, match=f"{port}: that port is taken"):
-                opened_to_others(replace(Settings(tmp_path), listen=taken))
+                open_public_listener(replace(Settings(tmp_path), listen=taken))
 
     def test_a_number_that_is_no_port_is_named(self):
         with pytest.raises(InvalidArgument, match="99999: that is no port") as refused:
@@ -210,7 +212,7 @@ class TestStarting:
     def test_an_address_of_another_machine_is_named(self, tmp_path):
         made = make_certificate(tmp_path / "made", "192.0.2.7")
         with pytest.raises(InvalidArgument, match=r"192\.0\.2\.7:0: that is no address of this machine"):
-            opened_to_others(_settings(tmp_path, made, "192.0.2.7"))
+            open_public_listener(_settings(tmp_path, made, "192.0.2.7"))
 
     def test_the_command_says_in_one_line_what_is_wrong(self, tmp_path, monkeypatch, capsys):
         home = tmp_path / "home"

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from runyard.http import openapi
-from runyard.http.app import AT_ROOT, PREFIX, ROUTERS
-from runyard.http.field_notes import notes_of
-from runyard.http.records import WholeRun
-from runyard.http.routes.secrets import NewSecret
-from runyard.http.routing import Media
-from runyard.services.web_services.shown import EndpointRecord
+from runyard.server.api.records import WholeRun
+from runyard.server.api.secrets import NewSecret
+from runyard.server.app import PREFIX, ROOT_ROUTERS, ROUTERS
+from runyard.server.http import openapi
+from runyard.server.http.openapi import field_descriptions
+from runyard.server.http.routes import Media
+from runyard.serving.deployments.records import EndpointRecord
 
 GOLDEN = Path(__file__).parents[2] / "docs" / "openapi.json"
 WRITE_ANEW = "RUNYARD_WRITE_GOLDEN"
-ROUTES = [route for routes in (*ROUTERS, *AT_ROOT) for route in routes.all]
+ROUTES = [route for routes in (*ROUTERS, *ROOT_ROUTERS) for route in routes.all]
 
 
 @pytest.fixture(scope="module")
 def made() -> bytes:
-    return openapi.text(ROUTERS, PREFIX, AT_ROOT)
+    return openapi.openapi_text(ROUTERS, PREFIX, ROOT_ROUTERS)
 
 
 def test_the_file_in_docs_is_what_the_service_gives(made: bytes) -> None:
@@ -71,10 +71,10 @@ def test_an_answer_is_a_model_or_bytes_that_are_described() -> None:
 
 
 def test_what_stands_below_a_field_describes_it(made: bytes) -> None:
-    notes = notes_of(EndpointRecord)
+    notes = field_descriptions(EndpointRecord)
     assert notes["port"] == "Null until it has one, as are the addresses."
-    assert notes_of(NewSecret) == {}
-    assert notes_of(WholeRun)["metrics"] == "The last value of each, where they were asked for."
+    assert field_descriptions(NewSecret) == {}
+    assert field_descriptions(WholeRun)["metrics"] == "The last value of each, where they were asked for."
     told = json.loads(made)["components"]["schemas"]["EndpointRecord"]["properties"]
     assert told["port"]["description"] == notes["port"]
 

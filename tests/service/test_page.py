@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runyard.services.tokens import Tokens
+from runyard.access.tokens import Tokens
 from tests.attempts import script_of
 from tests.wire_client import PREFIX
 

@@ -1,6 +1,6 @@
 import pytest
 
-from runyard.lifecycle import start_service, stop_service
+from runyard.server.lifecycle import start_service, stop_service
 from tests.conformance.conftest import postgres_url
 from tests.wire_client import WireClient
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.lifecycle import service_status, start_service, stop_service
-from runyard.lifecycle.home import place_run_folders, prepare_home
-from runyard.run_folders import environments_root, scripts_root
+from runyard.core.errors import InvalidArgument
+from runyard.core.run_folders import environments_root, scripts_root
+from runyard.server.lifecycle import service_status, start_service, stop_service
+from runyard.storage.home import link_run_folders, prepare_home
 from runyard_sdk.errors import ServiceUnavailable
 from runyard_sdk.home import ensured_home, why_not_ours
 from tests.wire_client import WireClient
@@ -146,15 +146,15 @@ def test_a_home_may_be_a_link_of_its_owner(tmp_path: Path) -> None:
 
 
 def test_folders_of_runs_can_lie_outside_of_the_home(home: Path, tmp_path: Path) -> None:
-    place_run_folders(home, tmp_path / "runs")
+    link_run_folders(home, tmp_path / "runs")
     assert scripts_root(home) == tmp_path / "runs" / "scripts"
     assert environments_root(home) == tmp_path / "runs" / "environments"
     assert scripts_root(home).stat().st_mode & 0o777 == 0o711
-    place_run_folders(home, None)
+    link_run_folders(home, None)
     assert scripts_root(home) == tmp_path / "runs" / "scripts", "the home remembers"
     (scripts_root(home) / "run1.1").mkdir()
     with pytest.raises(InvalidArgument, match=r"RUNYARD_RUN_ROOT.*still in use"):
-        place_run_folders(home, tmp_path / "others")
+        link_run_folders(home, tmp_path / "others")
     (scripts_root(home) / "run1.1").rmdir()
-    place_run_folders(home, tmp_path / "others")
+    link_run_folders(home, tmp_path / "others")
     assert scripts_root(home) == tmp_path / "others" / "scripts"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.lifecycle import start_service
-from runyard.services.tokens import Tokens
+from runyard.access.tokens import Tokens
+from runyard.server.lifecycle import start_service
 from tests.faults.yard import eventually
 from tests.servers.prometheus_server import PrometheusServer, program
 from tests.service.test_traces import submit

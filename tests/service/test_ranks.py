@@ -4,14 +4,14 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from runyard.blobs.logs import FileLogStore
 from runyard.core.definitions.run import RunDefinition
 from runyard.core.principal import OWNER
-from runyard.model.parts import Part, PartState
-from runyard.model.runs import attempt_id
-from runyard.runs.history.rank_logs import rank_logs, streamed_log
+from runyard.core.records.nodes import NodeTask, NodeTaskState
+from runyard.core.records.runs import attempt_id
+from runyard.runs.history.logs import rank_logs, streamed_log
 from runyard.runs.history.ranks import Ranks
-from runyard.stores.sql import open_stores
+from runyard.storage.blobs.logs import FileLogStore
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import AT, a_run
 from tests.access import access_to
 from tests.wire_client import PREFIX
@@ -126,7 +126,7 @@ def gang(tmp_path, *parts, **definition):
     run = a_run("r1", nodes=("gang-0", "gang-1"), attempt=1, definition=definition)
     stores.runs.create(run)
     for node, (state, facts) in enumerate(parts):
-        stores.parts.put(Part(attempt_id(run.id, 1), node, state, AT, facts))
+        stores.parts.put(NodeTask(attempt_id(run.id, 1), node, state, AT, facts))
     found = Ranks(stores.parts, FileLogStore(tmp_path / "logs"), access_to(stores)).of(OWNER, run.id)
     stores.close()
     return found
@@ -135,7 +135,7 @@ def gang(tmp_path, *parts, **definition):
 def of_mpi(tmp_path, *facts):
     """The exit code and signal of every rank of an MPI job that has a rank on each node and has ended so."""
     ranks = ([[0, "worker", FIRST]], [[1, "worker", SECOND]])
-    parts = [(PartState.ENDED, {"ranks": mine, **more}) for mine, more in zip(ranks, facts, strict=True)]
+    parts = [(NodeTaskState.ENDED, {"ranks": mine, **more}) for mine, more in zip(ranks, facts, strict=True)]
     return [(one.exit_code, one.signal) for one in gang(tmp_path, *parts, communicator="Mpi").ranks]
 
 
@@ -149,12 +149,12 @@ def test_of_an_mpi_job_that_failed_the_end_of_the_blamed_rank_is_known(tmp_path)
 
 
 def test_a_node_that_has_failed_and_still_delivers_is_said_to_be_failing(tmp_path):
-    found = gang(tmp_path, (PartState.RUNNING, {}), (PartState.FAILING, {"outcome": "failed", "exit_code": 3}))
+    found = gang(tmp_path, (NodeTaskState.RUNNING, {}), (NodeTaskState.FAILING, {"outcome": "failed", "exit_code": 3}))
     assert [(node.state, node.exit_code) for node in found.nodes] == [("running", None), ("failing", 3)]
 
 
 def test_a_node_that_only_serves_the_others_is_said_to_run(tmp_path):
-    nodes = gang(tmp_path, (PartState.RUNNING, {}), (PartState.DONE, {})).nodes
+    nodes = gang(tmp_path, (NodeTaskState.RUNNING, {}), (NodeTaskState.DONE, {})).nodes
     assert [(node.name, node.state) for node in nodes] == [("gang-0", "running"), ("gang-1", "running")]
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from runyard.assets.workspaces import NewWorkspace, Workspaces
+from runyard.core.errors import Conflict, Forbidden, InvalidArgument, NotFound
 from runyard.core.principal import OWNER, Principal, Role
-from runyard.errors import Conflict, Forbidden, InvalidArgument, NotFound
-from runyard.foundation import SystemClock
-from runyard.model.assets import AssetKind
-from runyard.services.model_work.recorded_work import RecordedWork
-from runyard.services.workspaces import NewWorkspace, Workspaces
-from runyard.stores.sql import Stores, open_stores
+from runyard.core.records.assets import AssetKind
+from runyard.models.background_work import BackgroundWork
+from runyard.server.wiring.core import SystemClock
+from runyard.storage.sql.stores import Stores, open_stores
 from runyard.testing.records import a_run
 from tests.access import access_to
 
@@ -28,8 +28,8 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
     opened.close()
 
 
-def begun(stores: Stores, at_once: int = 1) -> RecordedWork:
-    return RecordedWork(stores.assets, access_to(stores), AssetKind.PACKAGE, "package", at_once=at_once)
+def begun(stores: Stores, at_once: int = 1) -> BackgroundWork:
+    return BackgroundWork(stores.assets, access_to(stores), AssetKind.PACKAGE, "package", at_once=at_once)
 
 
 def test_what_work_returns_and_says_is_kept(stores: Stores) -> None:

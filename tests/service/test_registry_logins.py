@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.http.app import PREFIX
+from runyard.server.app import PREFIX
 from tests.attempts import node_of, script_of
 from tests.service.scoring_models import inference, registered, submitter
 

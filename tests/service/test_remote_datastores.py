@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runyard.model.data import StoreAccess
+from runyard.core.records.data import StoreAccess
 from tests.servers.s3_server import BUCKET, S3Server
 from tests.web.servers import Server
 from tests.wire_client import PREFIX, WireClient

@@ -1,10 +1,10 @@
 import pytest
 
-from runyard.services.model_work.request_timing import Timed
+from runyard.models.profiles import RequestTimings
 
 
 def test_percentiles_are_of_what_was_measured() -> None:
-    latency = Timed([float(number) for number in range(1, 1001)], [], 1.0).latency()
+    latency = RequestTimings([float(number) for number in range(1, 1001)], [], 1.0).latency()
     assert latency["p50"] == 500
     assert latency["p99"] == 990
     assert latency["p99_9"] == 999
@@ -13,10 +13,10 @@ def test_percentiles_are_of_what_was_measured() -> None:
 
 
 def test_one_request_is_every_percentile() -> None:
-    assert set(Timed([3.0], [], 1.0).latency().values()) == {3.0}
+    assert set(RequestTimings([3.0], [], 1.0).latency().values()) == {3.0}
 
 
 def test_without_a_good_answer_there_is_no_latency() -> None:
-    timed = Timed([], ["500: {}"], 1.0)
+    timed = RequestTimings([], ["500: {}"], 1.0)
     assert timed.latency() == {}
     assert timed.count == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runyard.model.runs import RunId
+from runyard.core.records.runs import RunId
 from runyard.runs.children import child_record
 from runyard.testing.records import AT, a_run
 from tests.attempts import script_of

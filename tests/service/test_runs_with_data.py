@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runyard.lifecycle import start_service
+from runyard.server.lifecycle import start_service
 from runyard_sdk.submitter import submitter_facts
 from tests.controller.conftest import Submitter
 from tests.servers.s3_server import BUCKET

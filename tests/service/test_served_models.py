@@ -7,18 +7,18 @@ from datetime import timedelta
 
 import pytest
 
+from runyard.assets.registry import Assets
+from runyard.assets.workspaces import Workspaces
 from runyard.core.definitions.assets import ImageDefinition
 from runyard.core.definitions.run import RunDefinition
+from runyard.core.errors import NotFound
 from runyard.core.principal import OWNER
-from runyard.environments.folder import EnvironmentFolder, key_of
-from runyard.errors import NotFound
-from runyard.model.assets import AssetKind
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.planning.environment import plan_environment
-from runyard.services.assets import Assets
-from runyard.services.kinds import ImageKind, ModelKind
-from runyard.services.web_services.leftovers import ServiceLeftovers
-from runyard.services.workspaces import Workspaces
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.environments.folder import EnvironmentFolder, environment_key
+from runyard.environments.planning.environment_spec import plan_environment
+from runyard.models.model_kinds import ImageKind, ModelKind
+from runyard.serving.deployments.old_revisions import OldRevisions
 from tests.service.web_service_parts import SPACE, opened_parts
 
 DEFINITION = {
@@ -63,7 +63,7 @@ def test_a_model_of_a_run_is_served_with_what_the_run_had(parts):
 
 def test_the_python_of_a_run_is_that_of_its_environment_on_this_machine(parts, home):
     any_python = {"environment": {"python": {"condaDependencies": {"dependencies": [{"pip": ["scikit-learn"]}]}}}}
-    key = key_of(plan_environment(RunDefinition.parse(any_python), gpu_present=False))
+    key = environment_key(plan_environment(RunDefinition.parse(any_python), gpu_present=False))
     folder = EnvironmentFolder(home / "environments", key)
     folder.path.mkdir(parents=True)
     folder.ready.write_text('{"lock": "", "version": "3.9.18", "python_mtime": 0}')
@@ -96,7 +96,7 @@ def test_replaced_revisions_go_and_what_answers_or_is_wanted_stays(parts, home):
         (folder / name).mkdir(parents=True)
     stray = home / "services" / "profile-1" / "r1"
     stray.mkdir(parents=True)
-    leftovers = ServiceLeftovers(home / "services", parts.base.stores.assets, parts.host)
+    leftovers = OldRevisions(home / "services", parts.base.stores.assets, parts.host)
     assert leftovers.remove(timedelta(days=1)) == []
     os.utime(folder / "r1", (0, 0))
     assert leftovers.remove(timedelta(days=1)) == [f"{made.id}/r1"]
@@ -108,7 +108,7 @@ def test_replaced_revisions_go_and_what_answers_or_is_wanted_stays(parts, home):
 def test_the_environments_of_web_services_are_in_use(parts):
     parts.model()
     parts.deploy(inference=None)
-    assert parts.serving.environments_in_use() == {key_of(parts.host.applied[-1].environment)}
+    assert parts.serving.environments_in_use() == {environment_key(parts.host.applied[-1].environment)}
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import InvalidArgument
-from runyard.services.data.network import Network
-from runyard.settings import home_folder, read_settings
+from runyard.core.errors import InvalidArgument
+from runyard.core.settings import home_folder, read_settings
+from runyard.data.datasets.network_policy import NetworkPolicy
 
 
 def test_nothing_set_means_loopback_and_sqlite_in_the_home():
@@ -85,7 +85,7 @@ def test_a_data_setting_that_cannot_be_used_is_refused_by_name(name, value):
 
 def test_the_largest_file_of_the_web_can_be_set():
     assert read_settings({}).max_file_bytes is None
-    rules = Network(read_settings({"RUNYARD_MAX_FILE_BYTES": "5e9"}))
+    rules = NetworkPolicy(read_settings({"RUNYARD_MAX_FILE_BYTES": "5e9"}))
     for found in (rules.for_request({}), rules.for_run(RunDefinition.parse({}))):
         assert (found.max_file_bytes, found.max_untold_bytes) == (5_000_000_000, 5_000_000_000)
 

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from runyard.assets.workspaces import NewWorkspace, Workspaces
 from runyard.core.definitions.dataset import DatasetDefinition
 from runyard.core.definitions.run import RunDefinition
+from runyard.core.errors import AccessDenied, InvalidArgument
 from runyard.core.principal import OWNER, Principal, Role
-from runyard.errors import AccessDenied, InvalidArgument
-from runyard.foundation import lay_foundation
-from runyard.model.data import StoreAccess
-from runyard.model.runs import RunId
-from runyard.services.data.datasets import NewDataset
-from runyard.services.data.datastores import NewDatastore
-from runyard.services.workspaces import NewWorkspace, Workspaces
-from runyard.settings import Settings, read_settings
+from runyard.core.records.data import StoreAccess
+from runyard.core.records.runs import RunId
+from runyard.core.settings import Settings, read_settings
+from runyard.data.datasets.dataset_registry import NewDataset
+from runyard.data.datasets.datastore_registry import NewDatastore
+from runyard.server.wiring.core import open_core
+from runyard.server.wiring.platform import DataServices, build_data
 from runyard.testing.records import a_run
-from runyard.wiring import Data, build_data
 
 WEB = DatasetDefinition.parse({"type": "file", "sources": [{"url": "http://127.0.0.1:9/x"}]})
-Serve = Callable[..., Data]
+Serve = Callable[..., DataServices]
 
 
 @pytest.fixture
@@ -29,10 +29,10 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     """The services around data on a server's settings, with a workspace."""
     opened = []
 
-    def build(**variables: str) -> Data:
+    def build(**variables: str) -> DataServices:
         settings = read_settings({"RUNYARD_HOME": str(tmp_path / "home"), "RUNYARD_HOST": "0.0.0.0", **variables})
         settings.home.mkdir(exist_ok=True)
-        base = lay_foundation(settings, "token")
+        base = open_core(settings, "token")
         opened.append(base.stores)
         workspaces = Workspaces(base.stores.assets, base.runs, base.clock, base.access)
         workspaces.create(OWNER, "vision", NewWorkspace(), exist_ok=True)

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from runyard.runs.history.rank_logs import streamed_log
+from runyard.runs.history.logs import streamed_log
 
 DRIVER = "azureml-logs/70_driver_log.txt"
 BUILD = "azureml-logs/20_image_build_log.txt"

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from runyard.core.principal import OWNER
-from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
 from runyard.runs.history.journals import Delivered, Journals
 from runyard.testing.records import a_run
 from tests.access import access_to

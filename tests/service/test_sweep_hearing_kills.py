@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from runyard.model.runs import RunStatus
+from runyard.core.records.runs import RunStatus
 from runyard.testing.records import a_run
 from tests.service.sweep_parts import METRIC, SWEEP, Killed, KilledAfter, SweepYard
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.blobs.logs import FileLogStore
-from runyard.model.runs import RunId
-from runyard.runs.kinds.sweep.log import SWEEP_LOG, Source, SweepLogs, Told
+from runyard.core.records.runs import RunId
+from runyard.runs.kinds.sweep.log import SWEEP_LOG, LoggedLine, LogSource, SweepLogs
+from runyard.storage.blobs.logs import FileLogStore
 from runyard.testing.clock import FakeClock
 
 SWEEP = RunId("HD_1")
@@ -33,7 +33,7 @@ def written(tmp_path: Path) -> Written:
 
 
 def test_lines_are_as_in_the_original(written: Written) -> None:
-    written.logs.write(SWEEP, Source.API, "created", "and more")
+    written.logs.write(SWEEP, LogSource.API, "created", "and more")
     assert written.store.read(SWEEP, SWEEP_LOG) == (
         b"<START>[2026-01-01T00:00:00.000000][API][INFO]created<END>\n"
         b"<START>[2026-01-01T00:00:00.000000][API][INFO]and more<END>\n"
@@ -51,26 +51,26 @@ def test_lines_are_as_in_the_original(written: Written) -> None:
     ],
 )
 def test_no_value_can_end_a_line_or_begin_another(written: Written, text: str, shown: str) -> None:
-    written.logs.write(SWEEP, Source.GENERATOR, text, "next")
+    written.logs.write(SWEEP, LogSource.GENERATOR, text, "next")
     assert written.lines == [shown, "next"]
 
 
 def test_a_line_has_a_bound(written: Written) -> None:
-    written.logs.write(SWEEP, Source.GENERATOR, "y" * 10_000)
+    written.logs.write(SWEEP, LogSource.GENERATOR, "y" * 10_000)
     assert written.lines == ["y" * 2_000 + "... (8000 more characters)"]
 
 
 def test_lines_of_several_threads_and_services_are_never_mixed(written: Written) -> None:
     def write(name: str) -> None:
         for place in range(50):
-            written.logs.write(SWEEP, Source.CONTROLLER, f"{name} {place} " + name * 300)
+            written.logs.write(SWEEP, LogSource.CONTROLLER, f"{name} {place} " + name * 300)
 
     threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    SweepLogs(written.store, FakeClock()).write(SWEEP, Source.API, "at the end")
+    SweepLogs(written.store, FakeClock()).write(SWEEP, LogSource.API, "at the end")
     assert len(written.lines) == 201
     assert sorted(written.lines[:-1]) == sorted(
         f"{name} {place} " + name * 300 for name in "abcd" for place in range(50)
@@ -80,9 +80,9 @@ def test_lines_of_several_threads_and_services_are_never_mixed(written: Written)
 
 def test_what_was_said_of_a_child_is_found(written: Written) -> None:
     assert written.logs.logged_lines(SWEEP) == set()
-    written.logs.write(SWEEP, Source.GENERATOR, "HD_1_0 sampled: {}")
-    written.logs.write(SWEEP, Source.CONTROLLER, "HD_1_0 ended: Completed.")
+    written.logs.write(SWEEP, LogSource.GENERATOR, "HD_1_0 sampled: {}")
+    written.logs.write(SWEEP, LogSource.CONTROLLER, "HD_1_0 ended: Completed.")
     assert written.logs.logged_lines(SWEEP) == {
-        Told("GENERATOR", "HD_1_0", "sampled"),
-        Told("CONTROLLER", "HD_1_0", "ended"),
+        LoggedLine("GENERATOR", "HD_1_0", "sampled"),
+        LoggedLine("CONTROLLER", "HD_1_0", "ended"),
     }

@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunStatus
-from runyard.model.sweeps import VALUES_TAG, Stop, Trial
+from runyard.core.records.runs import INTERACTIVE_TARGET, RunId, RunStatus
+from runyard.core.records.sweeps import VALUES_TAG, Trial, TrialStop
 from runyard.runs.kinds.sweep.checks import SWEEP_TYPE
 from runyard.testing.records import a_run, scalars
 from tests.service.test_page import Tags
 
 _S = RunStatus
 EVIL = "<script>alert(1)</script>\"'&"
-STOP = Stop("Bandit", 4, 0.5, 0.9, f"Bandit policy at interval 4: {EVIL}")
+STOP = TrialStop("Bandit", 4, 0.5, 0.9, f"Bandit policy at interval 4: {EVIL}")
 FAILED = {"error": {"code": "UserError", "message": "ValueError: no data\nat line 3"}}
 
 

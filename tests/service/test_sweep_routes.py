@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunStatus
-from runyard.model.sweeps import Stop, Trial
+from runyard.core.records.runs import INTERACTIVE_TARGET, RunId, RunStatus
+from runyard.core.records.sweeps import Trial, TrialStop
 from runyard.runs.kinds.sweep.checks import SWEEP_TYPE
-from runyard.stores.sql import Stores
+from runyard.storage.sql.stores import Stores
 from runyard.testing.records import AT, a_run, scalars
 from tests.attempts import node_of, script_of
 from tests.wire_client import PREFIX, WireClient
@@ -24,7 +24,7 @@ ASKED = {
     "max_concurrent_runs": 4,
     "max_duration_minutes": 90,
 }
-STOP = Stop("Bandit", 4, 0.5, 0.9, "Bandit policy at interval 4: 0.5 is below 0.9.")
+STOP = TrialStop("Bandit", 4, 0.5, 0.9, "Bandit policy at interval 4: 0.5 is below 0.9.")
 
 
 class WrittenSweep:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from runyard.errors import NotFound
-from runyard.model.runs import RunId, RunStatus
-from runyard.tuning.known import Known
+from runyard.core.errors import NotFound
+from runyard.core.records.runs import RunId, RunStatus
+from runyard.runs.kinds.sweep.sampling.observations import KnownTrial
 from tests.service.sweep_parts import SWEEP, Killed, KilledAfter, SweepYard
 
 GRID = {"name": "GRID", "parameter_space": {"lr": ["choice", [[1, 2, 3]]]}, "properties": {}}
@@ -67,10 +67,10 @@ def test_the_sampler_knows_scores_and_who_is_pending_or_has_none(yard: SweepYard
     yard.sweep().note_ended(yard.end(failed, RunStatus.FAILED))
     yard.sweep().note_ended(yard.end(silent))
     expected = [
-        Known(values[0], 0.7),
-        Known(values[1], 0.2),
-        Known(values[2], None),
-        Known(values[3], None, is_pending=True),
+        KnownTrial(values[0], 0.7),
+        KnownTrial(values[1], 0.2),
+        KnownTrial(values[2], None),
+        KnownTrial(values[3], None, is_pending=True),
     ]
     assert yard.sweep().known() == expected
     yard.restart()
@@ -123,7 +123,7 @@ def test_sweeps_that_are_resumed_from_are_known_first_and_held_against(yard: Swe
     yard.log(first, 0.9)
     sweep = yard.submit(resume_from=[EARLIER])
     [child] = yard.children(1)
-    assert sweep.known() == [Known({"lr": 1}, 0.9), Known(sweep.trials[0].values, is_pending=True)]
+    assert sweep.known() == [KnownTrial({"lr": 1}, 0.9), KnownTrial(sweep.trials[0].values, is_pending=True)]
     yard.log(child, 0.5)
     assert yard.canceled == [child]
     assert [best.run_id for best in [sweep.best] if best] == [child]

@@ -5,11 +5,11 @@ import os
 import sys
 from itertools import pairwise
 
-from runyard.figures.traces import TraceExport, has_endpoint
-from runyard.lifecycle import start_service
-from runyard.model.runs import RunStatus
-from runyard.process_logs.reading import LogTail
-from runyard.stores.sql import open_stores
+from runyard.core.records.runs import RunStatus
+from runyard.process_logs.reader import ProcessLogTail
+from runyard.server.lifecycle import start_service
+from runyard.server.metrics.traces import TraceExport, has_endpoint
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import a_run
 from tests.faults.yard import eventually
 from tests.service.otlp_receiver import attributes_of, receiving
@@ -87,7 +87,7 @@ def test_an_endpoint_that_is_away_costs_no_run_anything_and_is_told(home, monkey
     client.interactive_run("lost-1")
     client.patch("/runs/lost-1", {"status": "Completed"})
     assert client.get("/runs/lost-1")["status"] == "Completed"
-    tail, told = LogTail(home, "service"), []
+    tail, told = ProcessLogTail(home, "service"), []
 
     def is_told():
         told.extend(line["message"] for line in tail.fresh() if line["level"] == "warning")
@@ -98,7 +98,7 @@ def test_an_endpoint_that_is_away_costs_no_run_anything_and_is_told(home, monkey
 
 def test_missing_packages_are_told_once_with_what_to_install(tmp_path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter", None)
-    monkeypatch.delitem(sys.modules, "runyard.figures.spans", raising=False)
+    monkeypatch.delitem(sys.modules, "runyard.server.metrics.spans", raising=False)
     stores = open_stores(f"sqlite:///{tmp_path}/runyard.db")
     traces = TraceExport(stores.runs)
     for number in range(3):
@@ -106,7 +106,7 @@ def test_missing_packages_are_told_once_with_what_to_install(tmp_path, monkeypat
     traces.close()
     stores.close()
     assert [record.message for record in caplog.records if "pip install 'runyard[otel]'" in record.message] == [
-        record.message for record in caplog.records if record.name == "runyard.figures.traces"
+        record.message for record in caplog.records if record.name == "runyard.server.metrics.traces"
     ]
     assert len(caplog.records) == 1
 

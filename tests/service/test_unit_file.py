@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from runyard.lifecycle import service_status
-from runyard.node.attempt import AttemptFolder
+from runyard.node.task_folder import TaskFolder
+from runyard.server.lifecycle import service_status
 from tests.faults.yard import ENDED, eventually
 from tests.servers import unit_manager
 from tests.servers.certificates import make_certificate
@@ -113,7 +113,7 @@ def submitted(manager: Manager, folder: Path) -> str:
     )
     assert made.returncode == 0, made.stderr
     run_id = made.stdout.split()[-1]
-    std = AttemptFolder(manager.home, f"{run_id}.1").std
+    std = TaskFolder(manager.home, f"{run_id}.1").std
     eventually(lambda: any(b"begun" in file.read_bytes() for file in std.glob("*")), "the script's first line")
     return run_id
 
@@ -131,7 +131,7 @@ def is_open_to_others(path: Path) -> bool:
 
 
 def let_go(manager: Manager, run_id: str) -> None:
-    (AttemptFolder(manager.home, f"{run_id}.1").work / "go").touch()
+    (TaskFolder(manager.home, f"{run_id}.1").work / "go").touch()
 
 
 def test_a_restart_of_the_unit_ends_no_run(manager, tmp_path):

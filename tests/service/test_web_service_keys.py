@@ -2,10 +2,10 @@ import time
 
 import pytest
 
+from runyard.core.errors import Conflict, InvalidArgument
 from runyard.core.principal import OWNER
-from runyard.errors import Conflict, InvalidArgument
-from runyard.http.answers import to_json
-from runyard.planning.web_services.service_tokens import is_token_good
+from runyard.server.http.responses import to_json
+from runyard.serving.service_tokens import is_token_good
 from tests.servers.certificates import make_certificate
 from tests.service.web_service_parts import SPACE, opened_parts
 
@@ -146,6 +146,6 @@ def test_a_start_forgets_secrets_that_a_killed_deployment_left(parts, keys):
     before = keys.get(OWNER, SPACE, "iris-service")
     credentials = parts.serving.services._credentials
     left = credentials.keep(SPACE, "other", credentials.of(parts.serving.services.get(OWNER, SPACE, "iris-service")))
-    parts.restarted().serving.keeper.reconcile([])
+    parts.restarted().serving.reconciler.reconcile([])
     assert left not in credentials._vault.names(SPACE)
     assert keys.get(OWNER, SPACE, "iris-service") == before

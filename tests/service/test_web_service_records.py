@@ -2,9 +2,9 @@
 
 import pytest
 
+from runyard.core.errors import InvalidArgument
 from runyard.core.principal import OWNER
-from runyard.errors import InvalidArgument
-from runyard.model.web_services import ServiceState, ServiceTrouble
+from runyard.core.records.web_services import ServiceFailure, ServiceState
 from tests.service.web_service_parts import SPACE, opened_parts
 
 
@@ -48,7 +48,7 @@ def test_a_record_is_transitioning_until_its_newest_revision_answers_or_failed(p
     parts.host.change(made.id, revision=0, state=ServiceState.TRANSITIONING, step="environment", port=0)
     record = parts.record()
     assert (record.state, record.step, record.scoring_uri) == ("Transitioning", "environment", None)
-    trouble = ServiceTrouble("init() failed: no such file", "Look at the log.", "init", "Traceback ...", "last line")
+    trouble = ServiceFailure("init() failed: no such file", "Look at the log.", "init", "Traceback ...", "last line")
     parts.host.change(made.id, failed_revision=1, state=ServiceState.FAILED, trouble=trouble)
     record = parts.record()
     assert record.state == "Failed"

@@ -1,8 +1,8 @@
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.settings import read_settings
-from runyard.web_service_settings import web_service_settings
+from runyard.core.errors import InvalidArgument
+from runyard.core.settings import read_settings
+from runyard.core.web_service_settings import web_service_settings
 from tests.servers.certificates import make_certificate
 
 

@@ -4,12 +4,12 @@ import pytest
 
 from runyard.core.definitions.assets import ImageDefinition
 from runyard.core.definitions.deployment import DeploymentSpec
+from runyard.core.errors import AlreadyExists, BlobsMissing, Conflict, InvalidArgument, NotFound
 from runyard.core.principal import OWNER, Principal, Role
-from runyard.errors import AlreadyExists, BlobsMissing, Conflict, InvalidArgument, NotFound
-from runyard.model.assets import AssetKind
-from runyard.model.runs import RunId
-from runyard.model.web_services import Listening, Scorer, ServiceState
-from runyard.services.web_services.web_services import NewService
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.runs import RunId
+from runyard.core.records.web_services import ListenDefaults, Scorer, ServiceState
+from runyard.serving.deployments.web_services import NewService
 from tests.service.web_service_parts import SCRIPT, SPACE, opened_parts
 
 
@@ -108,8 +108,8 @@ def test_the_deployers_python_stands_in_for_a_default_that_nobody_chose(parts):
 
 
 def test_one_that_anybody_can_ask_over_the_network_says_so(parts):
-    parts.restarted(web_services=Listening("192.0.2.1")).deploy("open-one")
-    parts.restarted(web_services=Listening("192.0.2.1")).deploy("closed-one", type="AKS")
+    parts.restarted(web_services=ListenDefaults("192.0.2.1")).deploy("open-one")
+    parts.restarted(web_services=ListenDefaults("192.0.2.1")).deploy("closed-one", type="AKS")
     assert any("Whoever reaches this machine" in note for note in parts.record("open-one").notes)
     assert parts.record("closed-one").notes == []
 

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runyard.lifecycle import service_status, start_service, stop_service
-from runyard.lifecycle.endpoints import answering_services
-from runyard.model.worker_variables import WORKER_VARIABLES
+from runyard.core.worker_variables import WORKER_VARIABLES
+from runyard.server.lifecycle import service_status, start_service, stop_service
+from runyard.server.lifecycle.control import count_web_services
 from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 
@@ -222,10 +222,10 @@ def kill_service(home):
 @pytest.mark.parametrize("end", [stop_service, kill_service])
 def test_endpoints_answer_while_the_service_is_down(own, home, end):
     record = ended(own)
-    assert answering_services(home) == 1
+    assert count_web_services(home) == 1
     end(home)
     assert ask(record)[0] == 200
-    assert answering_services(home) == 1
+    assert count_web_services(home) == 1
     assert again(home).get("/workspaces/own/services/my-service")["state"] == "Healthy"
     assert ask(record)[0] == 200
 

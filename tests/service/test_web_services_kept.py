@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
+from runyard.core.errors import EngineError, StorageFull
 from runyard.core.principal import OWNER
-from runyard.errors import EngineError, StorageFull
-from runyard.model.assets import AssetKind
-from runyard.model.web_services import Listening
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.web_services import ListenDefaults
 from tests.service.web_service_parts import SCRIPT, SPACE, opened_parts
 
 
@@ -63,13 +63,13 @@ def test_a_change_that_was_called_off_while_the_host_was_silent_is_undone_there_
     with pytest.raises(EngineError):
         parts.change(inference=parts.inference(SCRIPT + b"# called off\n"))
     with pytest.raises(EngineError):
-        parts.serving.keeper.tell_again()
+        parts.serving.reconciler.apply_pending()
     parts.host.silence = None
-    parts.serving.keeper.tell_again()
+    parts.serving.reconciler.apply_pending()
     spec = parts.host.specs[made.id]
     assert (spec.code, spec.revision) == (script, 3)
     told = len(parts.host.applied)
-    parts.serving.keeper.tell_again()
+    parts.serving.reconciler.apply_pending()
     assert len(parts.host.applied) == told
 
 
@@ -95,24 +95,24 @@ def test_a_deletion_that_takes_long_keeps_nobody_else_waiting(parts, monkeypatch
 def test_a_start_applies_what_a_killed_service_had_stored_but_not_told(parts):
     made = parts.deploy()
     parts.host.remove(made.id)
-    parts.restarted().serving.keeper.reconcile([])
+    parts.restarted().serving.reconciler.reconcile([])
     assert parts.host.specs[made.id].revision == 1
 
 
 def test_a_start_removes_what_is_stored_no_longer(parts):
     made = parts.deploy()
     parts.host.apply(parts.host.specs[made.id].__class__(**{**vars(parts.host.specs[made.id]), "id": "left-over"}))
-    parts.restarted().serving.keeper.reconcile(parts.host.service_ids())
+    parts.restarted().serving.reconciler.reconcile(parts.host.service_ids())
     assert parts.host.service_ids() == [made.id]
 
 
 def test_a_start_applies_the_operators_new_settings_as_a_new_generation(parts):
     made = parts.deploy()
-    parts.restarted().serving.keeper.reconcile([])
+    parts.restarted().serving.reconciler.reconcile([])
     assert parts.host.specs[made.id].generation == 1
-    elsewhere = Listening("127.0.0.2", ("models.example",), request_bytes=1000)
+    elsewhere = ListenDefaults("127.0.0.2", ("models.example",), request_bytes=1000)
     restarted = parts.restarted(web_services=elsewhere)
-    restarted.serving.keeper.reconcile([])
+    restarted.serving.reconciler.reconcile([])
     spec = parts.host.specs[made.id]
     assert (spec.generation, spec.revision) == (2, 1)
     assert (spec.host, spec.host_names, spec.limits.request_bytes) == ("127.0.0.2", ("models.example",), 1000)
@@ -125,12 +125,12 @@ def test_one_web_service_that_cannot_be_applied_does_not_keep_others_from_it(par
     second = parts.deploy("second-one", models=["other:1"])
     parts.base.stores.assets.delete(SPACE, AssetKind.MODEL, "iris")
     parts.host.specs.clear()
-    parts.restarted().serving.keeper.reconcile([])
+    parts.restarted().serving.reconciler.reconcile([])
     assert parts.host.service_ids() == [second.id]
 
 
 def test_the_keeper_revives_the_host_again_and_again_until_it_is_stopped(parts, monkeypatch):
-    monkeypatch.setattr("runyard.services.web_services.keeping.LOOK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("runyard.serving.deployments.reconciler.RECONCILE_SECONDS", 0.0)
     thrice = threading.Event()
 
     def revive():
@@ -141,6 +141,6 @@ def test_the_keeper_revives_the_host_again_and_again_until_it_is_stopped(parts, 
             thrice.set()
 
     parts.host.revive = revive
-    parts.serving.keeper.start()
+    parts.serving.reconciler.start()
     assert thrice.wait(10)
-    parts.serving.keeper.stop()
+    parts.serving.reconciler.stop()

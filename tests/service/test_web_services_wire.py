@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from runyard.services.tokens import Tokens
+from runyard.access.tokens import Tokens
 from tests.attempts import script_of
 
 SCRIPT = b"def init():\n    pass\ndef run(data):\n    return data\n"

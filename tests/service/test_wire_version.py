@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runyard.version import API, VERSION
+from runyard.core.version import API, VERSION
 from runyard_sdk.client import Client
 from runyard_sdk.errors import NotFound
 

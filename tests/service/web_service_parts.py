@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from runyard.assets.secrets import Vault
+from runyard.assets.workspaces import NewWorkspace, Workspaces
 from runyard.core.definitions.deployment import DeploymentSpec
 from runyard.core.principal import OWNER
-from runyard.foundation import Foundation, lay_foundation
-from runyard.model.assets import Asset, AssetKind
-from runyard.services.secrets import Vault
-from runyard.services.web_services.shown import ServiceRecord
-from runyard.services.web_services.web_services import NewService, ServiceChanges, Wanted
-from runyard.services.workspaces import NewWorkspace, Workspaces
-from runyard.settings import Settings
-from runyard.wiring_environments import build_environments
-from runyard.wiring_web_services import Serving, build_serving
+from runyard.core.records.assets import Asset, AssetKind
+from runyard.core.settings import Settings
+from runyard.server.wiring.core import Core, open_core
+from runyard.server.wiring.environments import build_environments
+from runyard.server.wiring.web_services import ServingServices, build_serving
+from runyard.serving.deployments.records import ServiceRecord
+from runyard.serving.deployments.web_services import NewService, ServiceChanges, ServiceFilter
 from tests.service.scripted_host import ScriptedHost
 
 SPACE = "space"
@@ -32,9 +32,9 @@ def changes_of(
 
 @dataclass
 class Parts:
-    base: Foundation
+    base: Core
     host: ScriptedHost
-    serving: Serving
+    serving: ServingServices
 
     def blob(self, content: bytes) -> str:
         sha256 = hashlib.sha256(content).hexdigest()
@@ -67,7 +67,7 @@ class Parts:
         return self.serving.services.change(OWNER, SPACE, name, changes_of(**changes))
 
     def names(self, **wanted: Any) -> list[str]:
-        return [service.name for service in self.serving.services.list(OWNER, SPACE, Wanted(**wanted))]
+        return [service.name for service in self.serving.services.list(OWNER, SPACE, ServiceFilter(**wanted))]
 
     def record(self, name: str = "iris-service") -> ServiceRecord:
         return self.serving.records.whole(OWNER, self.serving.services.get(OWNER, SPACE, name))
@@ -80,7 +80,7 @@ class Parts:
 
 @contextmanager
 def opened_parts(home: Path) -> Iterator[Parts]:
-    base = lay_foundation(Settings(home=home), "owner")
+    base = open_core(Settings(home=home), "owner")
     Workspaces(base.stores.assets, base.runs, base.clock, base.access).create(
         OWNER, SPACE, NewWorkspace(), exist_ok=True
     )
@@ -90,7 +90,7 @@ def opened_parts(home: Path) -> Iterator[Parts]:
         base.stores.close()
 
 
-def _parts(base: Foundation, host: ScriptedHost) -> Parts:
+def _parts(base: Core, host: ScriptedHost) -> Parts:
     workspaces = Workspaces(base.stores.assets, base.runs, base.clock, base.access)
     vault = Vault(base.stores.assets, key_file=base.settings.home / "secrets.key")
     return Parts(base, host, build_serving(base, workspaces, vault, host, build_environments(base, workspaces, vault)))

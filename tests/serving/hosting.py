@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from runyard.blobs.files import FileBlobStore
-from runyard.model.files import FileEntry
-from runyard.model.plan import EnvironmentSpec
-from runyard.model.web_services import ObservedService, Scorer, ServiceSpec, ServiceType
-from runyard.serving.host import LocalServiceHost
+from runyard.core.records.files import FileEntry
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.core.records.web_services import ObservedService, Scorer, ServiceSpec, ServiceType
+from runyard.serving.gateway.service_host import LocalServiceHost
+from runyard.storage.blobs.store import FileBlobStore
 
 ECHO = "def init():\n    print('here I am')\n\ndef run(body):\n    return body\n"
 T = TypeVar("T")

@@ -6,9 +6,9 @@ from typing import Any
 
 import uvloop
 
-from runyard.serving.dispatch.request import Refusal, ScoringRequest
-from runyard.serving.frames import WorkerAnswer, WorkerRequest
-from runyard.serving.worker_link import WorkerFacts
+from runyard.serving.gateway.dispatch.request import Refusal, ScoringRequest
+from runyard.serving.workers.frames import WorkerAnswer, WorkerRequest
+from runyard.serving.workers.link import WorkerFacts
 
 
 def in_loop(test: Coroutine[Any, Any, None]) -> None:
@@ -38,7 +38,7 @@ class HandLink:
             self._sent.set()
         return self.is_open
 
-    def say_hung(self, why: str) -> None:
+    def report_hung(self, why: str) -> None:
         self.hung.set_result(why)
 
     def end(self, cause: str) -> None:

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from runyard.model.web_services import Admission, ObservedService, Scale, ServiceSpec, ServiceState
+from runyard.core.records.web_services import ObservedService, Scale, ServiceAuth, ServiceSpec, ServiceState
 from tests.serving.front import raw_client
 from tests.serving.hosting import Hosting, ask, eventually
 from tests.serving.test_updates import answering
@@ -36,13 +36,13 @@ def a_free_port() -> int:
 
 @pytest.mark.parametrize("moves", [False, True])
 def test_a_key_that_is_renewed_during_an_update_stays_renewed(hosting: Hosting, moves: bool) -> None:
-    spec = hosting.spec(answering("old"), admission=Admission(("stolen", "second")))
+    spec = hosting.spec(answering("old"), admission=ServiceAuth(("stolen", "second")))
     old_port = hosting.deploy(spec).port
     port = a_free_port() if moves else old_port
     update = hosting.changed(spec, waiting_in_init("new"), port=port)
     hosting.host.apply(update)
     hosting.until(spec, lambda seen: seen.step == "init")
-    renewed = hosting.changed(update, admission=Admission(("fresh", "second")))
+    renewed = hosting.changed(update, admission=ServiceAuth(("fresh", "second")))
     hosting.host.apply(renewed)
     for open_port in {old_port, port}:
         assert [status(open_port, key) for key in ("stolen", "fresh")] == [401, 200]

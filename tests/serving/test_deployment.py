@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runyard.core.record_json import to_json
-from runyard.model.plan import EnvironmentSpec
-from runyard.model.web_services import Admission, Scale, ServedModel, ServiceState, ServingLimits
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.core.records.web_services import Scale, ServedModel, ServiceAuth, ServiceState, ServingLimits
 from tests.serving.hosting import ECHO, Hosting, ask, eventually, is_alive
 
 
@@ -122,7 +122,7 @@ def test_the_second_of_two_applies_counts(hosting: Hosting) -> None:
 def test_keys_change_under_the_same_worker(hosting: Hosting) -> None:
     seen = hosting.deploy(spec := hosting.spec())
     workers = hosting.workers(spec)
-    keyed = hosting.changed(spec, admission=Admission(keys=("first", "second")))
+    keyed = hosting.changed(spec, admission=ServiceAuth(keys=("first", "second")))
     hosting.host.apply(keyed)
     hosting.until(keyed, lambda seen: seen.generation == 2)
     assert ask(seen.port)[0] == 401

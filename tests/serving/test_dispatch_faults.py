@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from runyard.model.web_services import ServingLimits
-from runyard.serving.dispatch import Dispatcher
+from runyard.core.records.web_services import ServingLimits
+from runyard.serving.gateway.dispatch import Dispatcher
 from tests.serving.links import HandLink, HandRequest, in_loop
 from tests.serving.test_dispatch import LIMITS, submitted
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from runyard.model.web_services import Scale, ServiceSpec, ServiceState, VersionShare
+from runyard.core.records.web_services import Scale, ServiceSpec, ServiceState, VersionShare
 from tests.serving.hosting import Hosting, ask, eventually
 from tests.serving.load import under_load
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.records.launch_plan import EnvironmentSpec
 from runyard.environments.cache import prune
-from runyard.model.plan import EnvironmentSpec
 from tests.environments.index_server import Index, serving
 from tests.environments.wheelhouse import add_source, add_wheel, submitter_without_index
 from tests.processes import pids, words_of
@@ -88,5 +88,5 @@ def test_an_environment_in_use_is_not_pruned(hosting: Hosting, wheels: Path, var
 
 
 def _builders(home: Path) -> list[int]:
-    command = b"runyard.serving.building\0" + os.fsencode(home)
+    command = b"runyard.serving.gateway.environment_build\0" + os.fsencode(home)
     return [pid for pid in pids() if command in next(words_of(pid), b"")]

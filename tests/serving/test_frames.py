@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.serving.frames import (
+from runyard.serving.workers.frames import (
     LARGEST_FRAME,
     BrokenFrame,
+    FrameKind,
     FrameReader,
-    Kind,
     WorkerAnswer,
     WorkerRequest,
     decode_answers,
@@ -39,11 +39,13 @@ def payload_of(answers: list[WorkerAnswer]) -> bytes:
 
 @given(st.lists(ANSWERS, max_size=4), st.data())
 def test_frames_come_whole_however_the_stream_is_cut(frames: list[list[WorkerAnswer]], data: st.DataObject) -> None:
-    stream = b"".join(encode(Kind.ANSWERS, payload_of(answers)) for answers in frames)
+    stream = b"".join(encode(FrameKind.ANSWERS, payload_of(answers)) for answers in frames)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     reader, found = FrameReader(), []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        found += [decode_answers(payload) for kind, payload in reader.feed(stream[start:end]) if kind == Kind.ANSWERS]
+        found += [
+            decode_answers(payload) for kind, payload in reader.feed(stream[start:end]) if kind == FrameKind.ANSWERS
+        ]
     assert found == frames
 
 
@@ -53,7 +55,7 @@ def test_requests_are_one_frame_as_the_wire_has_it(given_requests: list[tuple[in
     expected = struct.pack("!H", len(given_requests)) + b"".join(
         struct.pack("!III", number, len(head), len(body)) + head + body for number, head, body in given_requests
     )
-    assert (kind, payload) == (Kind.REQUESTS, expected)
+    assert (kind, payload) == (FrameKind.REQUESTS, expected)
 
 
 @given(ANSWERS.filter(bool), st.data())
@@ -68,7 +70,7 @@ def test_an_answer_frame_cut_short_or_too_long_is_refused(answers: list[WorkerAn
 @pytest.mark.parametrize("size", [0, LARGEST_FRAME + 1])
 def test_a_length_that_cannot_be_is_refused_before_it_is_read(size: int) -> None:
     with pytest.raises(BrokenFrame):
-        list(FrameReader().feed(struct.pack("!IB", size, Kind.ANSWERS) + b"xx"))
+        list(FrameReader().feed(struct.pack("!IB", size, FrameKind.ANSWERS) + b"xx"))
 
 
 def test_more_requests_than_a_frame_can_count_are_refused() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import StorageFull
-from runyard.model.web_services import ServiceState
+from runyard.core.errors import StorageFull
+from runyard.core.records.web_services import ServiceState
 from runyard.testing.small_disk import mounted
 from tests.conftest import end_home
 from tests.serving.hosting import Hosting, ask, eventually

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.model.web_services import ServedModel, ServiceSpec
-from runyard.serving.folder import ServiceFolder
-from runyard.serving.laying import GivenUp
-from runyard.serving.revision import lay_files
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.web_services import ServedModel, ServiceSpec
+from runyard.serving.revision import StagingCancelled, stage_files
+from runyard.serving.service_folder import ServiceFolder
 from tests.serving.hosting import Hosting, ask
 
 
@@ -24,7 +23,7 @@ def laid(hosting: Hosting, spec: ServiceSpec) -> Path:
     """The folder of its model."""
     folder = ServiceFolder(hosting.home, spec.id)
     folder.root.mkdir(parents=True, exist_ok=True)
-    lay_files(folder, spec, threading.Event())
+    stage_files(folder, spec, threading.Event())
     return folder.revision(spec.revision) / "azureml-models" / "net" / "3"
 
 
@@ -62,8 +61,8 @@ def test_laying_that_is_given_up_ends_and_leaves_nothing(hosting: Hosting, spec:
     folder, given_up = ServiceFolder(hosting.home, spec.id), threading.Event()
     folder.root.mkdir(parents=True)
     given_up.set()
-    with pytest.raises(GivenUp):
-        lay_files(folder, spec, given_up)
+    with pytest.raises(StagingCancelled):
+        stage_files(folder, spec, given_up)
     assert list(folder.root.iterdir()) == []
 
 

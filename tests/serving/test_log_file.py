@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.serving.log_file import ServiceLog, dropped_bytes, read_log
+from runyard.serving.service_log import ServiceLog, dropped_bytes, read_log
 
 
 @pytest.fixture

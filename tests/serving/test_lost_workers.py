@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from runyard.model.web_services import Scale, ServiceState, ServingLimits
+from runyard.core.records.web_services import Scale, ServiceState, ServingLimits
 from tests.serving.hosting import ECHO, Hosting, ask, eventually, is_alive
 from tests.serving.load import under_load
 

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from runyard.node.line_socket import ask_socket
-from runyard.serving import gateway
-from runyard.serving.names import GATEWAY_LOCK, GATEWAY_SOCKET
-from runyard.serving.version import gateway_version
+from runyard.node.home_socket import ask_socket
+from runyard.serving.gateway import process
+from runyard.serving.gateway.identity import GATEWAY_LOCK, GATEWAY_SOCKET, gateway_version
 from tests.processes import thread_heaps
 from tests.serving.hosting import Hosting, eventually
 
@@ -26,12 +25,12 @@ def only_explicit_collections() -> Iterator[None]:
 
 @pytest.mark.usefixtures("only_explicit_collections")
 def test_gateway_frees_removed_web_services(hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "_COLLECT_SECONDS", 0.0, raising=False)
+    monkeypatch.setattr(process, "_COLLECT_SECONDS", 0.0, raising=False)
 
     (hosting.home / GATEWAY_LOCK).touch()
 
     async def serve_one() -> None:
-        here = gateway.Gateway(hosting.home, gateway_version())
+        here = process.Gateway(hosting.home, gateway_version())
         serving = asyncio.create_task(here.serve())
         spec = hosting.spec()
         await asyncio.to_thread(eventually, (hosting.home / GATEWAY_SOCKET).exists, "the gateway")

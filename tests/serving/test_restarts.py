@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import runyard.serving.host as serving_host
-from runyard.errors import EngineSilent, Json
-from runyard.model.web_services import ObservedService, ServiceState
-from runyard.node.line_socket import ask_socket
-from runyard.serving.host import LocalServiceHost
-from runyard.serving.workers.memory import resident_bytes
+import runyard.serving.gateway.service_host as serving_host
+from runyard.core.errors import EngineSilent, Json
+from runyard.core.records.web_services import ObservedService, ServiceState
+from runyard.node.home_socket import ask_socket
+from runyard.serving.gateway.service_host import LocalServiceHost
+from runyard.serving.workers.process_tree import resident_bytes
 from tests.processes import stopped
 from tests.serving.hosting import Hosting, ask, eventually, is_alive
 from tests.serving.test_updates import answering, taking_a_while

@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
+from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.record_json import from_json, to_json
-from runyard.errors import InvalidArgument, NotFound
-from runyard.model.files import FileEntry
-from runyard.model.plan import EnvironmentSpec
-from runyard.model.web_services import (
-    Admission,
+from runyard.core.records.files import FileEntry
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.core.records.web_services import (
     ObservedService,
     Scale,
     Scorer,
     ServedModel,
+    ServiceAuth,
+    ServiceFailure,
     ServiceSpec,
     ServiceState,
-    ServiceTrouble,
     ServiceType,
     ServingLimits,
 )
-from runyard.serving.folder import ServiceFolder, service_folders
+from runyard.serving.service_folder import ServiceFolder, service_folders
 
 FILE = FileEntry("model/é.pkl", "ab" * 32, 12, 0o755)
 SPEC = ServiceSpec(
@@ -47,7 +47,7 @@ SPEC = ServiceSpec(
     host="::1",
     host_names=("*.example.org",),
     scoring_path="/api/v1/service/iris/score",
-    admission=Admission(keys=("one", "two"), token_secret="three"),
+    admission=ServiceAuth(keys=("one", "two"), token_secret="three"),
     certificate="cert",
     private_key="key",
     limits=ServingLimits(scoring_seconds=2, memory_bytes=5),
@@ -60,7 +60,7 @@ SEEN = ObservedService(
     revision=2,
     state=ServiceState.UNHEALTHY,
     step="init",
-    trouble=ServiceTrouble("problem", "hint", "init", "traceback", "logs"),
+    trouble=ServiceFailure("problem", "hint", "init", "traceback", "logs"),
     failed_revision=3,
     port=5001,
     replicas=1,

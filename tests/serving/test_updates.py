@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from runyard.model.web_services import Scale, ServiceState
+from runyard.core.records.web_services import Scale, ServiceState
 from tests.serving.hosting import Hosting, ask, eventually, is_alive
 from tests.serving.load import under_load
 

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from runyard.lifecycle.endpoints import stop_web_services
+from runyard.server.lifecycle.control import stop_web_services
 from tests.serving.hosting import Hosting, ask, eventually, is_alive
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.web_services import Scorer, ServedModel, ServiceState
+from runyard.core.records.web_services import Scorer, ServedModel, ServiceState
 from tests.serving.hosting import Hosting
 
 

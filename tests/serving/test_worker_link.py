@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from runyard.serving.frames import Kind, encode
-from runyard.serving.worker_link import InitFailure, WorkerFacts, WorkerLink
+from runyard.serving.workers.frames import FrameKind, encode
+from runyard.serving.workers.link import InitFailure, WorkerFacts, WorkerLink
 
 
 class Owner:
@@ -30,13 +30,13 @@ class Owner:
 def test_a_schema_and_notes_of_any_size_are_kept_within_bounds() -> None:
     owner = Owner()
     told = {"pid": 1, "schema": {"sample_input": ["x" * 1_000_000]}, "notes": ["n" * 10_000] * 500}
-    WorkerLink(owner).data_received(encode(Kind.READY, json.dumps(told).encode()))
+    WorkerLink(owner).data_received(encode(FrameKind.READY, json.dumps(told).encode()))
     assert owner.facts is not None
     assert owner.facts.schema == {}
     assert (len(owner.facts.notes), len(owner.facts.notes[0])) == (50, 1000)
 
 
-@pytest.mark.parametrize("kind", [Kind.READY, Kind.FAILED])
+@pytest.mark.parametrize("kind", [FrameKind.READY, FrameKind.FAILED])
 def test_megabytes_about_itself_are_no_facts(kind: int) -> None:
     owner = Owner()
     WorkerLink(owner).data_received(encode(kind, json.dumps({"pid": 1, "problem": "x" * (9 << 20)}).encode()))

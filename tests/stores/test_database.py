@@ -2,10 +2,10 @@ import socket
 
 import pytest
 
-from runyard.errors import DatabaseAway, InvalidArgument, StorageFull
-from runyard.model.runs import RunId
-from runyard.stores.database import open_database
-from runyard.stores.sql import open_stores
+from runyard.core.errors import DatabaseAway, InvalidArgument, StorageFull
+from runyard.core.records.runs import RunId
+from runyard.storage.sql.database import open_database
+from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import a_run
 from runyard.testing.small_disk import mounted
 

@@ -3,9 +3,9 @@ from hashlib import sha256
 
 import pytest
 
-from runyard.blobs.files import FileBlobStore
-from runyard.blobs.logs import FileLogStore
-from runyard.errors import StorageFull
+from runyard.core.errors import StorageFull
+from runyard.storage.blobs.logs import FileLogStore
+from runyard.storage.blobs.store import FileBlobStore
 from runyard.testing.small_disk import mounted
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.model.journal import parse_journal
-from runyard.model.metrics import MetricBatch, MetricKind
+from runyard.core.records.metrics import MetricBatch, MetricKind
+from runyard.runs.history.journal_lines import parse_journal
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-(2**63) + 1, 2**63 - 1), st.floats(), st.text())
 STEPS = st.one_of(st.none(), st.integers(-(2**62), 2**62))

@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.stores.packing import Chunk, joined, pack, unpack_steps, unpack_times, unpack_values
+from runyard.storage.sql.metric_points import Chunk, join_chunks, pack_points, unpack_steps, unpack_times, unpack_values
 
 VALUES = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
@@ -21,7 +21,7 @@ NUMBERS = st.lists(st.tuples(st.one_of(st.integers(-9, 9), st.floats()), st.none
 
 def packed(points: list[tuple[Any, Any, float]]) -> Chunk:
     values, steps, at = zip(*points, strict=True)
-    return pack(list(values), list(steps), list(at))
+    return pack_points(list(values), list(steps), list(at))
 
 
 def unpacked(chunks: list[Chunk]) -> str:
@@ -34,7 +34,7 @@ def test_how_points_are_cut_into_chunks_makes_no_difference(batches):
     at_once = unpacked([packed([point for batch in batches for point in batch])])
     chunks = [packed(batch) for batch in batches]
     assert unpacked(chunks) == at_once
-    assert unpacked([reduce(joined, chunks)]) == at_once
+    assert unpacked([reduce(join_chunks, chunks)]) == at_once
 
 
 @given(POINTS)
@@ -45,5 +45,5 @@ def test_steps_and_times_come_back(points):
 
 
 def test_numbers_take_eight_bytes_each_and_absent_steps_none():
-    chunk = pack(list(range(1000)), [None] * 1000, [0.0] * 1000)
+    chunk = pack_points(list(range(1000)), [None] * 1000, [0.0] * 1000)
     assert (chunk.type, len(chunk.values), chunk.steps, len(chunk.at)) == ("i", 8000, None, 8000)

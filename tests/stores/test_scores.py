@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.stores.number_summary import NumberSummary
-from runyard.stores.scores import Score, summed_up_and_scored
+from runyard.storage.sql.metric_points import NumberSummary, Score, summarize_batch
 
 NUMBERS = st.one_of(st.floats(), st.integers(), st.just(10**400), st.text(max_size=2), st.booleans(), st.none())
 BATCHES = st.lists(st.tuples(st.lists(NUMBERS, min_size=1, max_size=4), st.integers(0, 3)), min_size=1, max_size=6)
@@ -23,16 +22,16 @@ BATCHES = st.lists(st.tuples(st.lists(NUMBERS, min_size=1, max_size=4), st.integ
     ],
 )
 def test_what_a_batch_is_summed_up_and_compared_by(values, summary, score):
-    assert summed_up_and_scored(values, 1) == (NumberSummary(*summary), Score(*score))
+    assert summarize_batch(values, 1) == (NumberSummary(*summary), Score(*score))
 
 
 @given(BATCHES)
 def test_how_points_are_cut_into_batches_changes_nothing(batches):
     at_once, one_by_one = Score(), Score()
     for values, rank in batches:
-        at_once = at_once.then(summed_up_and_scored(values, rank)[1])
+        at_once = at_once.then(summarize_batch(values, rank)[1])
         for value in values:
-            one_by_one = one_by_one.then(summed_up_and_scored([value], rank)[1])
+            one_by_one = one_by_one.then(summarize_batch([value], rank)[1])
     assert at_once == one_by_one
 
 
@@ -41,7 +40,7 @@ def test_a_score_is_of_the_lowest_rank_with_a_number(batches):
     total = Score()
     numbers: dict[int, list[float]] = {}
     for values, rank in batches:
-        total = total.then(summed_up_and_scored(values, rank)[1])
+        total = total.then(summarize_batch(values, rank)[1])
         found = [float(value) for value in values if type(value) in (int, float) and value != 10**400]
         if found:
             numbers.setdefault(rank, []).extend(found)

@@ -11,7 +11,7 @@ from azureml.core.resource_configuration import ResourceConfiguration
 from azureml.exceptions import UserErrorException, WebserviceException
 from azureml.opendatasets import MNIST
 from runyard.core.definitions.run import RunDefinition
-from runyard.planning.environment import plan_environment
+from runyard.environments.planning.environment_spec import plan_environment
 
 COUNTS = {"preparing": 0, "running": 0, "idle": 0, "unusable": 0, "leaving": 0, "preempted": 0}
 

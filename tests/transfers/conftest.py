@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.transfers import BlockCache, Reader
+from runyard.data.transfers import BlockCache, Reader
 from tests.transfers.memory_store import MemoryStore
 
 OpenReader = Callable[[MemoryStore], Reader]

@@ -2,7 +2,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from runyard.errors import RunyardError
+from runyard.core.errors import RunyardError
 from tests.transfers.memory_store import MemoryStore
 
 

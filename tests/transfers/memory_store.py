@@ -3,9 +3,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from runyard.errors import AlreadyExists, InvalidArgument, NotFound, SourceChanged
-from runyard.model.data import SourceFile, StoredFile
-from runyard.ports.data import Progress
+from runyard.core.errors import AlreadyExists, InvalidArgument, NotFound, SourceChanged
+from runyard.core.ports.data import Progress
+from runyard.core.records.data import SourceFile, StoredFile
 
 
 def _nothing(path: str, start: int) -> None:

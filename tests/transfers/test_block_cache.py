@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import InvalidArgument
+from runyard.core.errors import InvalidArgument
+from runyard.data.transfers import BlockCache, Reader, block_cache, cache_limit, segments
+from runyard.data.transfers.segments import BlockKey
 from runyard.testing.small_disk import mounted
-from runyard.transfers import BlockCache, Reader, block_cache, cache_limit, segments
-from runyard.transfers.segments import Key
 from tests.transfers.memory_store import MemoryStore
 
 MB = 1 << 20
@@ -280,6 +280,6 @@ def test_settling_does_not_count_as_use(folder: Path, monkeypatch: pytest.Monkey
     last_used(folder, ago=HOUR)
     monkeypatch.setattr(block_cache, "_SETTLED_SECONDS", -1.0)
     cache = BlockCache(folder, 1 << 30)
-    cache.has(Key(b"x" * 16, 0))
+    cache.has(BlockKey(b"x" * 16, 0))
     cache.close()
     assert cache.prune(HOUR / 2) != []

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.datastores.opening import open_store
-from runyard.errors import DataFailed, InvalidArgument, RunyardError, SourceChanged, StorageFull, Unreachable
-from runyard.model.data import NetworkRules, SourceFile, StoreAccess
+from runyard.core.errors import DataFailed, InvalidArgument, RunyardError, SourceChanged, StorageFull, Unreachable
+from runyard.core.records.data import NetworkRules, SourceFile, StoreAccess
+from runyard.data.datastores.factory import open_store
+from runyard.data.transfers import BlockCache, download
 from runyard.testing.small_disk import mounted
-from runyard.transfers import BlockCache, download
 from tests.transfers.memory_store import MemoryStore
 
 MB = 1 << 20

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runyard.errors import InvalidArgument, NotFound, SourceChanged, Unreachable
-from runyard.model.data import SourceFile
-from runyard.transfers import BlockCache, Reader
+from runyard.core.errors import InvalidArgument, NotFound, SourceChanged, Unreachable
+from runyard.core.records.data import SourceFile
+from runyard.data.transfers import BlockCache, Reader
 from tests.transfers.conftest import OpenReader
 from tests.transfers.memory_store import MemoryStore
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import NotFound, SourceChanged
-from runyard.model.data import SourceFile
-from runyard.transfers import BlockCache, Reader
-from runyard.transfers.batches import Batches
-from runyard.transfers.checksums import Checksums
-from runyard.transfers.fetches import Fetches, Source
-from runyard.transfers.file_order import FileOrder
+from runyard.core.errors import NotFound, SourceChanged
+from runyard.core.records.data import SourceFile
+from runyard.data.transfers import BlockCache, Reader
+from runyard.data.transfers.fetches import BlockFetches, CachedSource
+from runyard.data.transfers.prefetch import BatchFetcher, FileOrder
+from runyard.data.transfers.source_checks import Checksums
 from tests.transfers.conftest import OpenReader
 from tests.transfers.many_store import ManyStore
 from tests.transfers.memory_store import MemoryStore
@@ -109,10 +108,10 @@ def test_a_second_process_asks_for_nothing(reader, store, files, open_reader: Op
 
 
 def test_what_is_wanted_while_others_are_on_their_way_is_asked_for_together(cache: BlockCache, store, files) -> None:
-    fetches = Fetches(cache, 1, Checksums())
-    order = FileOrder(lambda file: Source.of(file, file.size, store))
+    fetches = BlockFetches(cache, 1, Checksums())
+    order = FileOrder(lambda file: CachedSource.of(file, file.size, store))
     order.add(files)
-    batches = Batches(fetches, {"far": store}, order)
+    batches = BatchFetcher(fetches, {"far": store}, order)
     store.may_answer.clear()
     batches.want(0, order.source(0))
     store.has_asked.acquire()

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.datastores.opening import open_store
-from runyard.errors import AlreadyExists
-from runyard.model.data import NetworkRules, StoreAccess
-from runyard.ports.data import DataStore
-from runyard.transfers import upload
+from runyard.core.errors import AlreadyExists
+from runyard.core.ports.data import DataStore
+from runyard.core.records.data import NetworkRules, StoreAccess
+from runyard.data.datastores.factory import open_store
+from runyard.data.transfers import upload
 from tests.transfers.memory_store import MemoryStore
 
 

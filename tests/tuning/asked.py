@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from runyard.core.definitions.sweep import SweepSpec
-from runyard.tuning.spec import checked_sweep
+from runyard.core.records.sweeps import SweepSpec
+from runyard.runs.kinds.sweep.spec import checked_sweep
 
 SPACE: dict[str, Any] = {"--lr": ["loguniform", [-6, -1]], "--batch": ["choice", [[16, 32, 64]]]}
 PLAIN_SPACE: dict[str, Any] = {"--lr": ["uniform", [0, 1]]}

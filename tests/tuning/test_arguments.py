@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.tuning.arguments import child_arguments
+from runyard.runs.kinds.sweep.sampling.arguments import child_arguments
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runyard.tuning.known import Known
-from runyard.tuning.samplers import Sampler, sampler_of
+from runyard.runs.kinds.sweep.sampling.observations import KnownTrial
+from runyard.runs.kinds.sweep.sampling.samplers import Sampler, sampler_of
 from tests.tuning.asked import a_sampling, a_spec
 
 MIXED = {
@@ -25,11 +25,11 @@ def bayesian(space: dict[str, Any], goal: str = "maximize", seed: int = 7) -> Sa
     return sampler_of(a_spec(sampling=a_sampling("BayesianOptimization", space), primary_metric=metric), seed)
 
 
-def tried(sampler: Sampler, trials: int, score: Callable[[dict[str, Any]], float | None]) -> list[Known]:
-    known: list[Known] = []
+def tried(sampler: Sampler, trials: int, score: Callable[[dict[str, Any]], float | None]) -> list[KnownTrial]:
+    known: list[KnownTrial] = []
     for number in range(trials):
         values = dict(sampler.sample(number, known) or {})
-        known.append(Known(values, score(values)))
+        known.append(KnownTrial(values, score(values)))
     return known
 
 
@@ -75,7 +75,7 @@ def test_a_sweep_of_which_all_failed_goes_on() -> None:
 def test_many_that_are_asked_for_at_once_are_spread() -> None:
     sampler, known = bayesian(LINE), []
     for number in range(64):
-        known.append(Known(dict(sampler.sample(number, known) or {}), is_pending=True))
+        known.append(KnownTrial(dict(sampler.sample(number, known) or {}), is_pending=True))
     quarters = [(each.values["x"] > 0, each.values["y"] > 0) for each in known]
     assert [quarters.count((right, up)) for right in (True, False) for up in (True, False)] == [16] * 4
 
@@ -92,12 +92,12 @@ def test_options_that_are_equal_to_python_are_told_apart() -> None:
 
 
 def test_trials_of_another_space_teach_nothing() -> None:
-    own = [Known({"x": float(place), "y": 0.0}, float(place)) for place in range(10)]
+    own = [KnownTrial({"x": float(place), "y": 0.0}, float(place)) for place in range(10)]
     foreign = [
-        Known({"x": 1.0}, 5.0),
-        Known({"x": 1.0, "y": 2.0, "z": 3.0}, 5.0),
-        Known({"x": 99.0, "y": 0.0}, 5.0),
-        Known({"x": "near", "y": None}, 5.0),
+        KnownTrial({"x": 1.0}, 5.0),
+        KnownTrial({"x": 1.0, "y": 2.0, "z": 3.0}, 5.0),
+        KnownTrial({"x": 99.0, "y": 0.0}, 5.0),
+        KnownTrial({"x": "near", "y": None}, 5.0),
     ]
     assert bayesian(LINE).sample(11, [*own, *foreign]) == bayesian(LINE).sample(11, own)
 
@@ -112,7 +112,7 @@ def test_known_trials_make_no_wait(count: int) -> None:
     sampler = bayesian(MIXED)
     options = MIXED["--opt"][1][0]
     known = [
-        Known({"--lr": place / 1000, "--layers": 1 + place % 8, "--opt": options[place % 5]}, math.sin(place))
+        KnownTrial({"--lr": place / 1000, "--layers": 1 + place % 8, "--opt": options[place % 5]}, math.sin(place))
         for place in range(count)
     ]
     sampler.sample(count, known)

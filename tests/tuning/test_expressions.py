@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.tuning.expressions import KINDS, checked_expression, value_at
+from runyard.runs.kinds.sweep.sampling.expressions import KINDS, checked_expression, value_at
 
 quantiles = st.floats(0, 1)
 EXAMPLES: dict[str, list[Any]] = {

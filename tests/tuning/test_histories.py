@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from runyard.model.runs import RunId
-from runyard.model.sweeps import Goal
-from runyard.tuning.stopping.histories import Histories, History
+from runyard.core.records.runs import RunId
+from runyard.core.records.sweeps import Goal
+from runyard.runs.kinds.sweep.early_stopping.histories import Histories, History
 
 
 @pytest.mark.parametrize(("goal", "bests"), [(Goal.MAXIMIZE, [2, 2, 5]), (Goal.MINIMIZE, [2, 1, 1])])
@@ -50,25 +50,25 @@ def test_trials_of_this_sweep_and_of_others_stand_side_by_side() -> None:
     assert [histories.append(0, 3.0), histories.append(RunId("HD_1_0"), 1.0), histories.append(0, 2.0)] == [1, 1, 2]
     assert list(histories) == [0, "HD_1_0"]
     assert len(histories) == 2
-    assert [histories.value(standing) for standing in histories.best_standings(1)] == [3.0, 1.0]
+    assert [histories.value(standing) for standing in histories.best_scores(1)] == [3.0, 1.0]
     assert histories.get(1) is None
 
 
 def test_standings_follow_what_is_logged_later() -> None:
     histories = Histories(Goal.MAXIMIZE)
     histories.append(0, 0.5)
-    assert list(histories.best_standings(1)) == list(histories.mean_standings(1)) == [0.5]
+    assert list(histories.best_scores(1)) == list(histories.mean_scores(1)) == [0.5]
     histories.append(1, 0.7)
     histories.append(2, math.nan)
-    assert list(histories.best_standings(1)) == list(histories.mean_standings(1)) == [-math.inf, 0.5, 0.7]
+    assert list(histories.best_scores(1)) == list(histories.mean_scores(1)) == [-math.inf, 0.5, 0.7]
 
 
 def test_a_trial_that_is_dropped_stands_nowhere() -> None:
     histories = Histories(Goal.MAXIMIZE)
     for trial in (0, 1):
         histories.append(trial, 0.5 + trial)
-    assert len(histories.best_standings(1)) == 2
+    assert len(histories.best_scores(1)) == 2
     histories.drop(1)
     histories.drop(7)
-    assert list(histories.best_standings(1)) == [0.5]
+    assert list(histories.best_scores(1)) == [0.5]
     assert histories.append(1, 0.6) == 1

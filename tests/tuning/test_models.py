@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from runyard.tuning.bayes import improving, parzen
-from runyard.tuning.bayes.axes import Axes, Point, axes_of
-from runyard.tuning.bayes.observations import Observation
+from runyard.runs.kinds.sweep.sampling import gaussian_process, parzen
+from runyard.runs.kinds.sweep.sampling.axes import Axes, Point, axes_of
+from runyard.runs.kinds.sweep.sampling.observations import ModelPoint
 from tests.tuning.asked import a_sampling, a_spec
 
-Model = Callable[[Axes, Sequence[Observation], int], Iterator[Point]]
+Model = Callable[[Axes, Sequence[ModelPoint], int], Iterator[Point]]
 
 
 def axes(space: dict[str, Any]) -> Axes:
@@ -28,12 +28,12 @@ def loss(point: Point) -> float:
     return math.hypot(point[0] - 3, point[1] + 4)
 
 
-def observed(count: int) -> list[Observation]:
+def observed(count: int) -> list[ModelPoint]:
     points = [(10 * math.sin(7 * position), 10 * math.cos(11 * position)) for position in range(count)]
-    return [Observation(point, loss(point)) for point in points]
+    return [ModelPoint(point, loss(point)) for point in points]
 
 
-@pytest.fixture(params=[improving, parzen], ids=["process", "estimator"])
+@pytest.fixture(params=[gaussian_process, parzen], ids=["process", "estimator"])
 def model(request: pytest.FixtureRequest) -> Model:
     proposed: Model = request.param.proposed_points
     return proposed
@@ -54,7 +54,7 @@ def test_proposals_are_on_the_axes(model: Model, space: Axes) -> None:
     points = [
         space.point_at([(position * 0.377 + axis / 3) % 1 for axis in range(len(space.axes))]) for position in range(12)
     ]
-    known = [Observation(point, float(sum(point))) for point in points]
+    known = [ModelPoint(point, float(sum(point))) for point in points]
     for point in islice(model(space, known, 3), 8):
         for axis, position in zip(space.axes, point, strict=True):
             assert axis.low <= position <= axis.high
@@ -65,7 +65,7 @@ def test_what_is_being_tried_is_kept_away_from(model: Model) -> None:
     moved = 0
     for seed in range(10):
         free = next(model(SQUARE, observed(20), seed))
-        pending = [Observation(free, None, is_pending=True)] * 3
+        pending = [ModelPoint(free, None, is_pending=True)] * 3
         moved += next(model(SQUARE, [*observed(20), *pending], seed)) != free
     assert moved == 10
 
@@ -75,24 +75,24 @@ def test_one_proposal_after_another_is_another(model: Model) -> None:
 
 
 def test_what_ended_without_a_number_is_avoided(model: Model) -> None:
-    known = [Observation(each.point, None if each.point[0] > 0 else abs(each.point[0] + 5)) for each in observed(40)]
+    known = [ModelPoint(each.point, None if each.point[0] > 0 else abs(each.point[0] + 5)) for each in observed(40)]
     assert sum(next(model(SQUARE, known, seed))[0] < 0 for seed in range(10)) >= 9
 
 
 @pytest.mark.parametrize("same", [None, 0.0, 5.0, -1e308, 1e308, 5e-324])
 def test_losses_that_are_all_alike_are_no_trouble(model: Model, same: float | None) -> None:
-    known = [Observation(each.point, same) for each in observed(12)]
+    known = [ModelPoint(each.point, same) for each in observed(12)]
     assert all(math.isfinite(position) for position in next(model(SQUARE, known, 1)))
 
 
 def test_losses_as_far_apart_as_numbers_are_no_trouble(model: Model) -> None:
     extreme = [1.7e308, -1.7e308, 0.0, 1e-300]
-    known = [Observation(each.point, extreme[position % 4]) for position, each in enumerate(observed(12))]
+    known = [ModelPoint(each.point, extreme[position % 4]) for position, each in enumerate(observed(12))]
     assert all(math.isfinite(position) for position in next(model(SQUARE, known, 1)))
 
 
 def test_the_same_point_again_and_again_is_no_trouble(model: Model) -> None:
-    known = [Observation((1.0, 1.0), float(position)) for position in range(30)]
+    known = [ModelPoint((1.0, 1.0), float(position)) for position in range(30)]
     assert len(next(model(SQUARE, known, 1))) == 2
 
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.core.definitions.sweep import SweepSpec
-from runyard.model.sweeps import Goal, Stop
-from runyard.tuning.stopping.histories import Histories
-from runyard.tuning.stopping.policies import policy_of
+from runyard.core.records.sweeps import Goal, SweepSpec, TrialStop
+from runyard.runs.kinds.sweep.early_stopping.histories import Histories
+from runyard.runs.kinds.sweep.early_stopping.policies import policy_of
 from tests.tuning.asked import PLAIN_SPACE, a_sampling, a_spec
 from tests.tuning.golden_policies import GOLDEN, Logged
 
@@ -22,10 +21,10 @@ def spec_of(policy: str, properties: dict[str, Any], goal: str) -> SweepSpec:
     return a_spec(policy={"name": policy, "properties": properties}, primary_metric=metric)
 
 
-def played(spec: SweepSpec, logged: Logged) -> dict[str, Stop]:
+def played(spec: SweepSpec, logged: Logged) -> dict[str, TrialStop]:
     """Each trial logs as it is written, until it is stopped."""
     policy, histories = policy_of(spec), Histories(spec.goal)
-    stops: dict[str, Stop] = {}
+    stops: dict[str, TrialStop] = {}
     keys = {trial: place for place, trial in enumerate(sorted({trial for line in logged for trial, _ in line}))}
     for trial, value in (entry for line in logged for entry in line):
         if trial in stops:

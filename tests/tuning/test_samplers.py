@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from runyard.model.runs import RunId
-from runyard.tuning.samplers import most_trials, sampler_of, seed_of
+from runyard.core.records.runs import RunId
+from runyard.runs.kinds.sweep.sampling.samplers import most_trials, sampler_of, seed_of
 from tests.tuning.asked import SPACE, a_sampling, a_spec
 
 ALL = {

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from runyard.tuning.sobol import MOST_DIMENSIONS, sobol_point
+from runyard.runs.kinds.sweep.sampling.sobol import MOST_DIMENSIONS, sobol_point
 
 POINTS = 256
 EVERY_DIMENSION = range(MOST_DIMENSIONS)

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.core.definitions.sweep import Expression, PolicyProperties
-from runyard.errors import InvalidArgument
-from runyard.model.sweeps import Goal
-from runyard.tuning.spec import checked_sweep, ignored_policy
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.sweeps import Expression, Goal, PolicyProperties
+from runyard.runs.kinds.sweep.spec import checked_sweep, ignored_policy
 from tests.tuning.asked import PLAIN_SPACE, a_sampling, a_spec, a_sweep
 
 

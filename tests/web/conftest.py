@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.data import NetworkRules, StoredFile
-from runyard.web.store import WebStore
+from runyard.core.records.data import NetworkRules, StoredFile
+from runyard.data.http.store import WebStore
 from tests.web.servers import Server
 
 QUICK = {"silence_seconds": 0.3, "retry_seconds": 0.5}

@@ -1,7 +1,7 @@
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.web.addresses import parse_address
+from runyard.core.errors import InvalidArgument
+from runyard.data.http.addresses import parse_address
 from tests.web.servers import a_file
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from runyard.errors import AccessDenied
-from runyard.model.data import NetworkRules
-from runyard.web.guard import check_endpoint, why_refused
+from runyard.core.errors import AccessDenied
+from runyard.core.records.data import NetworkRules
+from runyard.data.http.address_guard import check_endpoint, why_refused
 from tests.web.servers import a_file, status
 
 SHARED, LAPTOP = NetworkRules(allow_private=False), NetworkRules(allow_private=True)

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from runyard.errors import DataFailed, Unreachable
+from runyard.core.errors import DataFailed, Unreachable
 from tests.web.servers import a_file, raw, status
 
 START = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"

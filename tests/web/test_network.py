@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from runyard.errors import AccessDenied
+from runyard.core.errors import AccessDenied
 from tests.web.servers import Hangup, a_file
 
 EXTRA = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"

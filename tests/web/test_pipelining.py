@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from runyard.model.data import NetworkRules
-from runyard.web.store import WebStore
+from runyard.core.records.data import NetworkRules
+from runyard.data.http.store import WebStore
 from tests.web.servers import Hangup, Line, Page, Request, a_file, cut, in_turn, raw, status
 
 FILES = {f"/{number}": os.urandom(1000 + 20_000 * (number % 3)) for number in range(40)}

@@ -2,9 +2,9 @@ import base64
 
 import pytest
 
-from runyard.errors import AccessDenied, InvalidArgument, Unreachable
-from runyard.web.addresses import parse_address
-from runyard.web.proxies import Proxies
+from runyard.core.errors import AccessDenied, InvalidArgument, Unreachable
+from runyard.data.http.addresses import parse_address
+from runyard.data.http.proxies import Proxies
 from tests.web.servers import a_file, status
 
 OUTSIDE = "http://data.invalid/a"

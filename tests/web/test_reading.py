@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, SourceChanged, Unreachable
-from runyard.model.data import StoredFile
+from runyard.core.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, SourceChanged, Unreachable
+from runyard.core.records.data import StoredFile
 from tests.web.servers import Hangup, a_file, in_turn, raw, status
 
 BIG = os.urandom(3_000_000)

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from runyard.errors import DataFailed, Unreachable
+from runyard.core.errors import DataFailed, Unreachable
 from tests.web.servers import Hangup, Server, a_file, raw
 
 BIG = os.urandom(1_000_000)

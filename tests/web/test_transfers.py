@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import SourceChanged, TooLarge, Unreachable
-from runyard.model.data import StoredFile
+from runyard.core.errors import SourceChanged, TooLarge, Unreachable
+from runyard.core.records.data import StoredFile
 from tests.web.servers import Hangup, a_file, cut, in_turn, raw, status
 
 BIG = os.urandom(3_000_000)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules, SourceFile, StoreAccess
-from runyard.model.plan import DataItem
+from runyard.core.records.data import DataForAttempt, DatasetFiles, NetworkRules, SourceFile, StoreAccess
+from runyard.core.records.launch_plan import DataItem
 from runyard.testing.small_disk import mounted
 from tests.mount_tables import mounted_anywhere
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from runyard.errors import SourceChanged, Unreachable
-from runyard.model.data import DatasetFiles, SourceFile
-from runyard.node.attempt import AttemptFolder
+from runyard.core.errors import SourceChanged, Unreachable
+from runyard.core.records.data import DatasetFiles, SourceFile
+from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import driver_log
 from tests.node.data.conftest import dataset, node_log, on_folder, one_file, output, reference, run, whole_folder
 
@@ -205,7 +205,7 @@ def test_a_cancel_ends_an_upload(submit, service, datastore, engine, home):
     service.data = on_folder(datastore)
     service.stores_are_away = True
     ticket = submit("open('out/m', 'w').write('x')", data=(reference("upload", "x", path_on_compute="out"),))
-    service.wait_for(lambda: AttemptFolder(home, "run1.1").read("script-end.json"))
+    service.wait_for(lambda: TaskFolder(home, "run1.1").read("script-end.json"))
     engine.cancel(ticket, grace=timedelta(seconds=0.2))
     ended = service.ended()
     assert ended["outcome"] == "canceled"

@@ -10,29 +10,29 @@ from pathlib import Path
 
 import pytest
 
-from runyard.planning.data_json import data_to_json
+from runyard.core.data_json import data_to_json
 from tests.node.data.conftest import a_datastore, on_folder, one_file, whole_folder
 
 NOBODY = 65534
 BRINGS = """
 import ctypes, json, os, sys
 from pathlib import Path
-from runyard.mounting import kernel
-from runyard.node.attempt import AttemptFolder
-from runyard.node.data.bringing import bring_all
+from runyard.data.fuse import kernel
+from runyard.node.task_folder import TaskFolder
+from runyard.node.data.staging import stage_all
 from runyard.node.data.mount_points import MountPoints
-from runyard.node.data.place import Place
-from runyard.planning.data_json import data_from_json
+from runyard.node.data.staging_context import StagingContext
+from runyard.core.data_json import data_from_json
 from tests.node.data.conftest import dataset
 
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 PR_SET_DUMPABLE = 4  # a process that changed its user may not write about itself in /proc, unlike one that logged in
 ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
-folder = AttemptFolder(Path(sys.argv[1]), "run1.1")
+folder = TaskFolder(Path(sys.argv[1]), "run1.1")
 folder.make_room()
 mounts = MountPoints(folder, are_private=kernel.unshare_mounts())
 items = [dataset("whole", path_on_compute=sys.argv[2]), dataset("one")]
-paths = bring_all(items, data_from_json(json.load(sys.stdin)), Place(folder, mounts, -1, print, print)).paths
+paths = stage_all(items, data_from_json(json.load(sys.stdin)), StagingContext(folder, mounts, -1, print, print)).paths
 told = {"user": os.getuid(), "private": mounts.are_private, "paths": paths, "refused": []}
 for path in (paths["whole"] + "/train/a.gz", paths["one"]):
     try:

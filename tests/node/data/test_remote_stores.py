@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.datastores.opening import open_store
-from runyard.errors import Json
-from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules, SourceFile, StoreAccess
-from runyard.node.attempt import AttemptFolder
-from runyard.ports.data import DataStore
+from runyard.core.errors import Json
+from runyard.core.ports.data import DataStore
+from runyard.core.records.data import DataForAttempt, DatasetFiles, NetworkRules, SourceFile, StoreAccess
+from runyard.data.datastores.factory import open_store
+from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import driver_log, pid_from
 from tests.node.data.conftest import dataset, output, reference, run
 from tests.node.data.test_served_data import agent_without_fuse, let_go, mount_process
@@ -159,7 +159,7 @@ def test_a_supervisor_killed_while_it_uploads_is_followed_by_one_that_goes_on(su
     pid_from(service, "script")
     service.refuses_with = 503
     let_go(home)
-    folder = AttemptFolder(home, "run1.1")
+    folder = TaskFolder(home, "run1.1")
     service.wait_for(lambda: folder.read("script-end.json"))
     os.kill(folder.supervisor().pid, signal.SIGKILL)
     service.refuses_with = None
@@ -173,7 +173,7 @@ def test_no_credential_lies_in_a_file_of_the_attempt(submit, service, bucket, ho
     secret = s3_access.secrets["secret_access_key"].encode()
     files = [file for file in home.rglob("*") if file.is_file() and not file.is_relative_to(home / "mounts")]
     assert [file for file in files if secret in file.read_bytes()] == []
-    pids = [mount_process(home), AttemptFolder(home, "run1.1").supervisor().pid]
+    pids = [mount_process(home), TaskFolder(home, "run1.1").supervisor().pid]
     words = b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for pid in pids for name in ("cmdline", "environ"))
     assert secret not in words
     let_go(home)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules, SourceFile, StoreAccess
-from runyard.node.agent_socket import ask_agent
-from runyard.node.attempt import AttemptFolder
+from runyard.core.records.data import DataForAttempt, DatasetFiles, NetworkRules, SourceFile, StoreAccess
+from runyard.node.home_socket import ask_agent
+from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import driver_log, is_running, pid_from
 from tests.node.data.conftest import dataset, node_log, run
 from tests.node.data.web_server import WebServer
@@ -54,7 +54,7 @@ def web(service, server):
 
 
 def mount_process(home: Path) -> int:
-    state = AttemptFolder(home, "run1.1").read("data.json")
+    state = TaskFolder(home, "run1.1").read("data.json")
     return state["mount_process"]["pid"]
 
 
@@ -67,7 +67,7 @@ def maps_folder(pid: str, folder: Path) -> bool:
 
 
 def let_go(home: Path) -> None:
-    (AttemptFolder(home, "run1.1").work / "go").touch()
+    (TaskFolder(home, "run1.1").work / "go").touch()
 
 
 def test_one_address_that_is_mounted_is_given_as_the_file(submit, service, web, home):
@@ -193,7 +193,7 @@ def test_a_script_whose_supervisor_is_killed_keeps_its_mounts_and_leaves_none(su
     submit(READS_WHEN_TOLD, dataset().placeholder, "reads", data=(dataset(),))
     pid_from(service, "script")
     process = mount_process(home)
-    os.kill(AttemptFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
+    os.kill(TaskFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
     service.wait_for(lambda: [report["state"] for report in service.reports].count("running") == 2)
     let_go(home)
     ended = service.ended()
@@ -209,7 +209,7 @@ def test_a_script_that_lost_supervisor_and_mounts_is_ended(submit, service, web,
     script = pid_from(service, "script")
     process = mount_process(home)
     os.kill(process, signal.SIGKILL)
-    os.kill(AttemptFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
+    os.kill(TaskFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
     ended = service.ended()
     assert "supervisor was killed while the script was running" in ended["error"]["message"]
     assert "mounts of mnist died while the script was running" in ended["error"]["message"]
@@ -227,7 +227,7 @@ def test_a_supervisor_killed_while_data_is_fetched_is_followed_by_one_that_start
     item = dataset(mode="download")
     submit(READS, f"{item.placeholder}/big", data=(item,))
     service.wait_for(lambda: server.was_asked.is_set())
-    os.kill(AttemptFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
+    os.kill(TaskFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
     server.gates["/big"].set()
     assert service.ended()["outcome"] == "completed"
 
@@ -235,7 +235,7 @@ def test_a_supervisor_killed_while_data_is_fetched_is_followed_by_one_that_start
 WITHOUT_FUSE = """
 import sys
 from pathlib import Path
-from runyard.mounting import kernel
+from runyard.data.fuse import kernel
 assert kernel.unshare_mounts()
 kernel.bind(Path("/dev/null"), Path("/dev/fuse"), read_only=False)
 from runyard.node.agent import main

@@ -10,13 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, part_name
-from runyard.model.runs import AttemptId, RunId
-from runyard.node.attempt import AttemptFolder
-from runyard.node.event_loop import EventLoop, now
-from runyard.node.mpi.door import Door
-from runyard.node.mpi.launching import daemon_words, files_of_ranks, mpi_words, rank_variables, scratch_variables
-from runyard.node.processes import ProcessId, carrying
+from runyard.core.records.launch_plan import EnvironmentSpec, LaunchPlan, NodePlan, node_task_name
+from runyard.core.records.runs import AttemptId, RunId
+from runyard.node.mpi.launch_server import LaunchServer
+from runyard.node.mpi.open_mpi import (
+    fill_in_mpi_words,
+    open_files_of_ranks,
+    orted_command,
+    rank_variables,
+    scratch_variables,
+)
+from runyard.node.processes.event_loop import EventLoop, now
+from runyard.node.processes.procfs import ProcessId, processes_with_variable
+from runyard.node.task_folder import TaskFolder
 
 SECRET = "between the nodes of this run"
 LAUNCHER_LOG = "55_azureml-execution.txt"
@@ -48,12 +54,14 @@ class Node:
         self, home: Path, plan: LaunchPlan, loop: EventLoop, python: str, enter: Callable[[], None] | None
     ) -> None:
         self.plan, self.loop, self.python, self.enter = plan, loop, python, enter
-        self.folder = AttemptFolder(home, part_name(plan.attempt_id, plan.node))
+        self.folder = TaskFolder(home, node_task_name(plan.attempt_id, plan.node))
         self.folder.make_room()
-        self.orted: Callable[[list[str]], list[str]] = lambda words: daemon_words(plan, words, python, self.variables())
+        self.orted: Callable[[list[str]], list[str]] = lambda words: orted_command(
+            plan, words, python, self.variables()
+        )
         self.daemons: list[int] = []
         self._write_rank_file()
-        self.door = Door(plan, self.folder, self._start_daemon, self._end, loop.on_readable, loop.forget)
+        self.door = LaunchServer(plan, self.folder, self._start_daemon, self._end, loop.on_readable, loop.forget)
 
     def variables(self) -> dict[str, str]:
         return {
@@ -96,7 +104,9 @@ class Node:
         return pid
 
     def _end(self, pid: int) -> None:
-        for process in carrying("RUNYARD_TEST", str(self.folder.home)) & carrying("RUNYARD_PART", self.plan.part):
+        for process in processes_with_variable("RUNYARD_TEST", str(self.folder.home)) & processes_with_variable(
+            "RUNYARD_PART", self.plan.part
+        ):
             process.send(signal.SIGKILL)
 
     def _write_rank_file(self) -> None:
@@ -106,7 +116,7 @@ class Node:
             "work": str(self.folder.work),
             "std": str(self.folder.std),
             "notices": ["a notice"],
-            "files": files_of_ranks(),
+            "files": open_files_of_ranks(),
         }
         (self.folder.scripts / "rank.json").write_text(json.dumps(facts), encoding="utf-8")
 
@@ -132,7 +142,7 @@ class MpiJob:
     def start(self, *command: str) -> None:
         first = self.nodes[0]
         roster = [{"door": node.door.address} for node in self.nodes]
-        words = mpi_words(self.plan, first.folder, roster, self.python, first.variables())
+        words = fill_in_mpi_words(self.plan, first.folder, roster, self.python, first.variables())
         count = sum(len(node.plan.here.ranks) for node in self.nodes)
         line = ["{mpirun}", "-np", str(count), "--map-by", "slot", "--bind-to", "none", "--oversubscribe"]
         line += ["--hostfile", "{host_file}", "--leave-session-attached", "--mca", "plm", "rsh"]
@@ -156,7 +166,7 @@ class MpiJob:
 
     def living(self) -> set[ProcessId]:
         """All processes of the job, wherever they hang."""
-        return carrying("RUNYARD_TEST", str(self.home))
+        return processes_with_variable("RUNYARD_TEST", str(self.home))
 
     def ranks(self) -> dict[int, ProcessId]:
         found = {}

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.node.attempt import AttemptFolder
-from runyard.node.event_loop import EventLoop, now
 from runyard.node.mpi import rsh_agent
-from runyard.node.mpi.door import Door
+from runyard.node.mpi.launch_server import LaunchServer
+from runyard.node.processes.event_loop import EventLoop, now
+from runyard.node.task_folder import TaskFolder
 from tests.node.mpi.job import SECRET, mpi_plan
 
 AGENT = Path(rsh_agent.__file__)
@@ -24,14 +24,14 @@ AGENT = Path(rsh_agent.__file__)
 class OpenDoor:
     """A door with a loop that the test turns. What is asked for is a process of the test's own."""
 
-    def __init__(self, folder: AttemptFolder, *, shares_files: bool = True, starts: tuple[str, ...] = ("sleep", "60")):
+    def __init__(self, folder: TaskFolder, *, shares_files: bool = True, starts: tuple[str, ...] = ("sleep", "60")):
         self.loop, self.folder = EventLoop(), folder
         self.started: list[int] = []
         self.ended: list[int] = []
         self.asked: list[list[str]] = []
         self.starts = starts
         plan = mpi_plan(["127.0.3.2", "127.0.3.3"], 1, node=1, shares_files=shares_files)
-        self.door = Door(plan, folder, self._start, self._end, self.loop.on_readable, self.loop.forget)
+        self.door = LaunchServer(plan, folder, self._start, self._end, self.loop.on_readable, self.loop.forget)
 
     def turn_until(self, is_done, seconds: float = 10.0) -> None:
         ends_at = now() + seconds
@@ -103,7 +103,7 @@ class OpenDoor:
 
 @pytest.fixture(params=[True, False], ids=["by file", "by address"])
 def opened(tmp_path, request):
-    folder = AttemptFolder(tmp_path / ("deep" * 40), "run-1-1")
+    folder = TaskFolder(tmp_path / ("deep" * 40), "run-1-1")
     folder.make_room()
     made = OpenDoor(folder, shares_files=request.param)
     if request.param:
@@ -220,7 +220,7 @@ def test_silent_strangers_keep_nobody_out(opened):
 def test_a_silent_stranger_is_shown_out_after_a_while(opened, monkeypatch):
     stranger = opened.connect()
     opened.turn_until(lambda: opened.door.seconds_to_next() is not None)
-    monkeypatch.setattr("runyard.node.mpi.door.now", lambda: now() + 11)
+    monkeypatch.setattr("runyard.node.mpi.launch_server.now", lambda: now() + 11)
     opened.door.expire()
     assert b"nonce" in opened.answer_to(stranger)
     assert opened.door.seconds_to_next() is None
@@ -242,7 +242,7 @@ def test_a_daemon_that_cannot_be_started_is_told_to_who_asked(opened):
 
 
 def test_the_socket_is_its_owners_alone(tmp_path):
-    folder = AttemptFolder(tmp_path, "run-1-1")
+    folder = TaskFolder(tmp_path, "run-1-1")
     folder.make_room()
     made = OpenDoor(folder)
     assert (folder.scripts / "door.sock").stat().st_mode & 0o777 == 0o600

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import pytest
 
-from runyard.errors import EngineError
-from runyard.node.mpi.launching import daemon_words, host_lines, open_few_files, require_open_mpi
-from runyard.node.mpi.outcome import Blame, blame
+from runyard.core.errors import EngineError
+from runyard.node.mpi.failure import MpiFailure, parse_mpirun_failure
+from runyard.node.mpi.open_mpi import host_file_text, limit_open_files, orted_command, require_open_mpi
 from runyard.node.mpi.rank_starter import IN_RANK
-from runyard.node.network import PrivateNetwork
+from runyard.node.network.private_network import PrivateNetwork
 from tests.node.mpi.job import LAUNCHER_LOG, mpi_plan
 
 TELLS_VARIABLES = """
@@ -96,7 +96,7 @@ def test_a_job_computes_in_a_private_network(start_job, tmp_path):
 
 
 def test_ranks_may_open_the_files_that_their_launcher_does_without(start_job):
-    job = start_job("/bin/sh", "-c", "ulimit -Sn; ulimit -Hn", enter=open_few_files)
+    job = start_job("/bin/sh", "-c", "ulimit -Sn; ulimit -Hn", enter=limit_open_files)
     assert job.wait() == 0, job.said()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert rank_logs(job)[3].split() == [str(soft), str(hard)]
@@ -118,7 +118,7 @@ def test_a_rank_that_fails_ends_the_job_and_is_named(start_job):
     fails = "import os, sys, time\nsys.exit(3) if os.environ['RUNYARD_RANK'] == '2' else time.sleep(60)"
     job = start_job("{python}", "-c", fails)
     assert job.wait() == 3
-    assert blame(job.nodes[0].log(LAUNCHER_LOG), job.plan) == Blame(rank=2, node=1, exit_code=3)
+    assert parse_mpirun_failure(job.nodes[0].log(LAUNCHER_LOG), job.plan) == MpiFailure(rank=2, node=1, exit_code=3)
 
 
 def test_a_rank_that_raises_does_not_wait_for_the_others_who_wait_for_it(start_job):
@@ -128,7 +128,7 @@ def test_a_rank_that_raises_does_not_wait_for_the_others_who_wait_for_it(start_j
     waits_for_all = "mpi.MPI_Barrier(world)\n"
     job = start_job("{python}", "-c", finalizes + raises + waits_for_all)
     assert job.wait() == 1
-    assert blame(job.nodes[0].log(LAUNCHER_LOG), job.plan) == Blame(rank=1, node=0, exit_code=1)
+    assert parse_mpirun_failure(job.nodes[0].log(LAUNCHER_LOG), job.plan) == MpiFailure(rank=1, node=0, exit_code=1)
     assert rank_logs(job)[1].rstrip().endswith("ZeroDivisionError: division by zero\nits last words")
 
 
@@ -156,7 +156,7 @@ def test_a_killed_rank_ends_the_job_and_is_named(start_job):
     wait_for_sums(job)
     job.ranks()[3].send(signal.SIGKILL)
     job.wait_until(lambda: not job.living(), GONE_SECONDS)
-    assert blame(job.nodes[0].log(LAUNCHER_LOG), job.plan) == Blame(rank=3, node=1, signal=9)
+    assert parse_mpirun_failure(job.nodes[0].log(LAUNCHER_LOG), job.plan) == MpiFailure(rank=3, node=1, signal=9)
 
 
 def test_nothing_outlives_a_killed_mpirun(start_job):
@@ -171,7 +171,7 @@ def test_nothing_outlives_a_killed_daemon_and_its_node_is_named(start_job):
     wait_for_sums(job)
     os.kill(job.nodes[1].daemons[0], signal.SIGKILL)
     job.wait_until(lambda: not job.living(), GONE_SECONDS)
-    assert blame(job.nodes[0].log(LAUNCHER_LOG), job.plan).node == 1
+    assert parse_mpirun_failure(job.nodes[0].log(LAUNCHER_LOG), job.plan).node == 1
 
 
 def test_the_rank_starter_runs_on_python_3_6(start_job, interpreter_of):
@@ -193,7 +193,7 @@ def test_a_node_without_ranks_needs_no_open_mpi(tmp_path):
     plan = mpi_plan(["127.0.3.2", "127.0.3.3"], 1, node=1)
     idle = replace(plan.nodes[1], ranks=())
     require_open_mpi(replace(plan, nodes=(plan.nodes[0], idle)), str(tmp_path / "python"), {"PATH": str(tmp_path)})
-    assert host_lines(replace(plan, nodes=(plan.nodes[0], idle))) == "127.0.3.2 slots=1\n"
+    assert host_file_text(replace(plan, nodes=(plan.nodes[0], idle))) == "127.0.3.2 slots=1\n"
 
 
 def test_the_environments_own_open_mpi_comes_first(tmp_path):
@@ -201,7 +201,7 @@ def test_the_environments_own_open_mpi_comes_first(tmp_path):
     own.parent.mkdir(parents=True)
     own.write_text("#!/bin/sh\n")
     own.chmod(0o755)
-    words = daemon_words(
+    words = orted_command(
         mpi_plan(["a", "b"], 1),
         ["PATH=x", ";", "/opt/orted", "-mca", '"a b"'],
         str(own.with_name("python")),
@@ -213,7 +213,7 @@ def test_the_environments_own_open_mpi_comes_first(tmp_path):
 @pytest.mark.parametrize("words", [[], ["rm", "-rf", "/"], ["sh", "-c", "orted; true"]])
 def test_a_launcher_is_given_a_daemon_and_no_other_program(words):
     with pytest.raises(OSError, match="not for orted"):
-        daemon_words(mpi_plan(["a", "b"], 1), words, "python", os.environ)
+        orted_command(mpi_plan(["a", "b"], 1), words, "python", os.environ)
 
 
 @pytest.mark.needs("mpi")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import EngineError
-from runyard.node.network import PrivateNetwork, why_no_private_network
-from runyard.node.network.host_ports import ports_to_reach
-from runyard.node.processes import identify
+from runyard.core.errors import EngineError
+from runyard.node.network.loopback import ports_to_reach
+from runyard.node.network.private_network import PrivateNetwork, why_no_private_network
+from runyard.node.processes.procfs import identify
 from tests.needs import require
 
 END_SECONDS = 60.0
@@ -156,7 +156,7 @@ def test_closing_leaves_no_process_and_no_file(tmp_path):
 MAKES_AND_WAITS = """
 import sys, signal
 from pathlib import Path
-from runyard.node.network import PrivateNetwork
+from runyard.node.network.private_network import PrivateNetwork
 network = PrivateNetwork.make(Path(sys.argv[1]), {})
 print(*network.pids, flush=True)
 signal.pause()
@@ -220,7 +220,7 @@ def test_ports_of_other_hosts_and_broken_addresses_are_not_reached_for():
 AS_ORDINARY_USER = """
 import ctypes, os, subprocess, sys, tempfile
 from pathlib import Path
-from runyard.node.network import PrivateNetwork, why_no_private_network
+from runyard.node.network.private_network import PrivateNetwork, why_no_private_network
 from tests.needs import require
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # dumpable, as any process that begins as this user
@@ -245,19 +245,20 @@ def test_an_ordinary_user_has_it_too_and_stays_who_he_is(listening):
 WITH_RESOLVER_ON_LOOPBACK = """
 import subprocess, sys
 from pathlib import Path
-from runyard.mounting import kernel
-from runyard.node.network import PrivateNetwork, names, why_no_private_network
+from runyard.data.fuse import kernel
+from runyard.node.network.private_network import PrivateNetwork, why_no_private_network
+from runyard.node.network import loopback
 folder = Path(sys.argv[1])
 (folder / "settings").write_text("nameserver 127.0.0.53\\n")
 assert kernel.unshare_mounts()
-kernel.bind(folder / "settings", names.RESOLVER_SETTINGS.resolve(), read_only=True)
-names.SERVERS_BEHIND = folder / "behind"
+kernel.bind(folder / "settings", loopback.RESOLVER_SETTINGS.resolve(), read_only=True)
+loopback.UPSTREAM_SETTINGS = folder / "behind"
 print(why_no_private_network({}))
-names.SERVERS_BEHIND.write_text("nameserver 192.0.2.53\\n")
+loopback.UPSTREAM_SETTINGS.write_text("nameserver 192.0.2.53\\n")
 network = PrivateNetwork.make(folder, {})
 print(subprocess.run(["cat", "/etc/resolv.conf"], preexec_fn=network.enter, capture_output=True, text=True).stdout)
 network.close()
-print(names.RESOLVER_SETTINGS.read_text())
+print(loopback.RESOLVER_SETTINGS.read_text())
 """
 
 
@@ -277,8 +278,8 @@ def test_names_are_looked_up_behind_a_server_on_the_machines_loopback(tmp_path):
 
 MOUNTS_AS_ORDINARY_USER = """
 import ctypes, os
-from runyard.mounting.kernel import unshare_mounts
-from runyard.node.network import why_no_private_network
+from runyard.data.fuse.kernel import unshare_mounts
+from runyard.node.network.private_network import why_no_private_network
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
 assert unshare_mounts()

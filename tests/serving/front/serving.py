@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from runyard.model.plan import EnvironmentSpec
-from runyard.model.web_services import Scorer, ServiceSpec, ServiceState, ServiceType
-from runyard.serving.dispatch import Dispatcher
-from runyard.serving.front.endpoint import Endpoint, open_port
-from runyard.serving.front.limits import ConnectionLimits
-from runyard.serving.worker_link import InitFailure, WorkerFacts, WorkerLink
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.core.records.web_services import Scorer, ServiceSpec, ServiceState, ServiceType
+from runyard.serving.gateway.dispatch import Dispatcher
+from runyard.serving.gateway.http.connection_set import ClientLimits
+from runyard.serving.gateway.http.server import PortServer, open_port
+from runyard.serving.workers.link import InitFailure, WorkerFacts, WorkerLink
 
 T = TypeVar("T")
 PLAIN_SCRIPT = """
@@ -114,7 +114,7 @@ class Front:
         self.said: list[str] = []
         """Lines for the log."""
         self.dispatcher: Dispatcher
-        self.endpoint: Endpoint
+        self.endpoint: PortServer
 
     @property
     def port(self) -> int:
@@ -151,7 +151,7 @@ class Front:
 
         self.on_loop(add)
 
-    def start(self, spec: ServiceSpec, limits: ConnectionLimits | None, workers: int) -> None:
+    def start(self, spec: ServiceSpec, limits: ClientLimits | None, workers: int) -> None:
         async def open_it() -> None:
             self.dispatcher = Dispatcher(spec.limits)
             self.endpoint = await open_port(spec, 0, self.dispatcher, self.said.append, limits=limits)
@@ -195,7 +195,7 @@ def serving(
     *,
     spec: ServiceSpec | None = None,
     script: str = PLAIN_SCRIPT,
-    limits: ConnectionLimits | None = None,
+    limits: ClientLimits | None = None,
     workers: int = 1,
 ) -> Iterator[Front]:
     (folder / "score.py").write_text(script)

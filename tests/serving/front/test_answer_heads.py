@@ -1,7 +1,7 @@
 import orjson
 
-from runyard.serving.front.answers import field_lines, status_line
-from runyard.serving.front.exchange import worker_lines
+from runyard.serving.gateway.http.exchange import worker_lines
+from runyard.serving.gateway.http.response_head import field_lines, status_line
 
 
 def test_what_would_break_an_answer_in_two_is_left_out() -> None:

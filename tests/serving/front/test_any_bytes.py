@@ -7,11 +7,11 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runyard.serving.dispatch import Dispatcher
-from runyard.serving.frames import WorkerAnswer, WorkerRequest
-from runyard.serving.front.connection import Connection
-from runyard.serving.front.limits import ConnectionLimits
-from runyard.serving.front.reception import Reception
+from runyard.serving.gateway.dispatch import Dispatcher
+from runyard.serving.gateway.http.connection import HttpConnection
+from runyard.serving.gateway.http.connection_set import ClientLimits
+from runyard.serving.gateway.http.port_state import PortState
+from runyard.serving.workers.frames import WorkerAnswer, WorkerRequest
 from tests.serving.front.raw_client import request
 from tests.serving.front.serving import a_spec
 from tests.serving.links import HandLink, in_loop
@@ -90,7 +90,7 @@ async def heard(pieces: list[bytes]) -> bytes:
     link = EchoLink()
     link.facts = link.facts and type(link.facts)(pid=1, methods=("GET", "POST"))
     dispatcher.join(link)
-    connection = Connection(Reception(a_spec(), dispatcher, print, ConnectionLimits()))
+    connection = HttpConnection(PortState(a_spec(), dispatcher, print, ClientLimits()))
     connection.connection_made(transport)
     for piece in pieces:
         if not transport.is_closing():
@@ -99,7 +99,7 @@ async def heard(pieces: list[bytes]) -> bytes:
     for _ in range(60):
         await asyncio.sleep(0)
     connection.connection_lost(None)
-    assert dispatcher.room.held == 0
+    assert dispatcher.request_budget.held == 0
     assert dispatcher.depth == 0
     return re.sub(rb"(Date|x-ms-request-id|x-ms-run-fn-exec-ms): [^\r]*", rb"\1", transport.written)
 

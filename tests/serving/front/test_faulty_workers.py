@@ -4,7 +4,7 @@ import contextlib
 import json
 from pathlib import Path
 
-from runyard.model.web_services import Scale, ServiceState, ServingLimits
+from runyard.core.records.web_services import Scale, ServiceState, ServingLimits
 from tests.serving.front.raw_client import ask, connected, request
 from tests.serving.front.serving import a_spec, serving
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import InvalidArgument
-from runyard.model.web_services import ServiceSpec, ServiceState
-from runyard.serving.front.endpoint import open_port
-from runyard.serving.front.limits import ConnectionLimits
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.web_services import ServiceSpec, ServiceState
+from runyard.serving.gateway.http.connection_set import ClientLimits
+from runyard.serving.gateway.http.server import open_port
 from tests.servers.certificates import Certificate, make_certificate
 from tests.serving.front.raw_client import SECONDS, RawClient, ask, connected, request
 from tests.serving.front.serving import Front, a_spec, serving
@@ -70,7 +70,7 @@ def test_a_port_speaks_tls_with_its_certificate(tmp_path: Path) -> None:
 
 def test_clients_that_do_not_shake_hands_count_and_are_turned_away(tmp_path: Path) -> None:
     made = make_certificate(tmp_path / "pem", "localhost")
-    limits = ConnectionLimits(connections=3, handshake_seconds=0.5)
+    limits = ClientLimits(connections=3, handshake_seconds=0.5)
     with serving(tmp_path, spec=with_tls(made), limits=limits) as front, contextlib.ExitStack() as opened:
         silent = [opened.enter_context(connected(front.port)) for _ in range(3)]
         front.wait_until(lambda: front.connections == 3)

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from runyard.model.web_services import Admission, ServingLimits
-from runyard.planning.web_services.service_tokens import sign_token
-from runyard.serving.front.limits import ConnectionLimits
+from runyard.core.records.web_services import ServiceAuth, ServingLimits
+from runyard.serving.gateway.http.connection_set import ClientLimits
+from runyard.serving.service_tokens import sign_token
 from tests.serving.front.raw_client import ask, connected, request
 from tests.serving.front.serving import Front, a_spec, serving
 
-KEYS = Admission(keys=("first-key", "second-key"))
-SMALL_HEADS = ConnectionLimits(head_bytes=8 * 1024, head_fields=50)
+KEYS = ServiceAuth(keys=("first-key", "second-key"))
+SMALL_HEADS = ClientLimits(head_bytes=8 * 1024, head_fields=50)
 SMALL = ServingLimits(request_bytes=1 << 20)
 
 
@@ -136,7 +136,7 @@ def test_who_sends_200_mb_nevertheless_reads_why_not(front: Front) -> None:
         for _ in range(200):
             client.send(bytes(1 << 20))
         assert client.read().status == 413
-        assert front.dispatcher.room.held == 0
+        assert front.dispatcher.request_budget.held == 0
 
 
 def test_who_asks_before_sending_too_much_is_told_no(front: Front) -> None:
@@ -150,7 +150,7 @@ def test_a_chunked_body_is_refused_once_it_is_too_large(front: Front) -> None:
         for _ in range(3):
             client.send(b"80000\r\n" + bytes(0x80000) + b"\r\n")
         assert client.read().status == 413
-        assert front.dispatcher.room.held == 0
+        assert front.dispatcher.request_budget.held == 0
 
 
 def test_another_expectation_is_refused(front: Front) -> None:
@@ -194,7 +194,7 @@ def test_a_key_that_was_replaced_is_refused_on_an_open_connection(front: Front) 
         with connected(front.port) as client:
             asked = request(body=b"1", Authorization="Bearer first-key")
             before = client.ask(asked).status
-            front.reconfigure(a_spec(limits=SMALL, admission=Admission(keys=("new", "second-key"))))
+            front.reconfigure(a_spec(limits=SMALL, admission=ServiceAuth(keys=("new", "second-key"))))
             after = client.ask(asked).status
     finally:
         front.reconfigure(a_spec(limits=SMALL))
@@ -202,7 +202,7 @@ def test_a_key_that_was_replaced_is_refused_on_an_open_connection(front: Front) 
 
 
 def test_tokens_are_good_for_one_service_until_they_expire(front: Front) -> None:
-    front.reconfigure(a_spec(limits=SMALL, admission=Admission(keys=("first-key",), token_secret="secret")))
+    front.reconfigure(a_spec(limits=SMALL, admission=ServiceAuth(keys=("first-key",), token_secret="secret")))
     now = int(time.time())
     tokens = {
         "good": sign_token("secret", "svc1", now + 60),
@@ -221,18 +221,18 @@ def test_tokens_are_good_for_one_service_until_they_expire(front: Front) -> None
 
 
 def test_waiting_bodies_hold_so_many_bytes_and_no_more(front: Front) -> None:
-    front.dispatcher.room.limit = 1000
+    front.dispatcher.request_budget.limit = 1000
     try:
         with connected(front.port) as slow:
             slow.send(request(Content_Length="900"))
-            front.wait_until(lambda: front.dispatcher.room.held == 900)
+            front.wait_until(lambda: front.dispatcher.request_budget.held == 900)
             reply = ask(front.port, body=b"x" * 200)
             assert (reply.status, reply.fields["retry-after"]) == (503, "1")
             assert slow.ask(b"y" * 900).status == 200
         assert ask(front.port, body=b"x" * 200).status == 200
     finally:
-        front.dispatcher.room.limit = SMALL.queued_bytes
-    assert front.dispatcher.room.held == 0
+        front.dispatcher.request_budget.limit = SMALL.queued_bytes
+    assert front.dispatcher.request_budget.held == 0
 
 
 def test_no_refused_request_reached_the_script(front: Front) -> None:

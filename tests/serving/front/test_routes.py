@@ -1,8 +1,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from runyard.model.web_services import Scorer, ServedModel
-from runyard.serving.front.routes import Kind, Routes
+from runyard.core.records.web_services import Scorer, ServedModel
+from runyard.serving.gateway.http.routes import RouteKind, ServiceRoutes
 from tests.serving.front.raw_client import ask
 from tests.serving.front.serving import a_spec, serving
 
@@ -14,29 +14,29 @@ TENSORFLOW = a_spec(
 SCHEMA = {"input": {"type": "object", "properties": {"data": {"type": "array"}}}}
 
 
-def kind_of(routes: Routes, url: bytes) -> Kind | None:
+def kind_of(routes: ServiceRoutes, url: bytes) -> RouteKind | None:
     route = routes.find(url).route
     return route and route.kind
 
 
 def test_a_tensorflow_service_hands_its_models_routes_to_the_worker() -> None:
-    routes = Routes(TENSORFLOW)
-    assert kind_of(routes, b"/v1/models/my%20model:predict") is Kind.SCORE
-    assert kind_of(routes, b"/score") is Kind.SCORE
+    routes = ServiceRoutes(TENSORFLOW)
+    assert kind_of(routes, b"/v1/models/my%20model:predict") is RouteKind.SCORE
+    assert kind_of(routes, b"/score") is RouteKind.SCORE
     for rest in (b"", b"/metadata", b"/versions/3", b"/versions/3:predict", b":classify", b":regress"):
         target = routes.find(b"/v1/models/my%20model" + rest + b"?x=1")
         assert target.route is not None
-        assert (target.route.kind, target.query) == (Kind.MODEL, "x=1")
+        assert (target.route.kind, target.query) == (RouteKind.MODEL, "x=1")
         assert target.path.endswith(rest.decode())
     assert "/v1/models/my%20model:predict or /score" in routes.described()
 
 
 def test_other_services_have_no_models_routes() -> None:
-    assert kind_of(Routes(a_spec()), b"/v1/models/my%20model") is None
+    assert kind_of(ServiceRoutes(a_spec()), b"/v1/models/my%20model") is None
 
 
 def test_what_is_below_a_known_route_is_not_it() -> None:
-    routes = Routes(a_spec())
+    routes = ServiceRoutes(a_spec())
     assert [
         kind_of(routes, url) for url in (b"/score/x", b"/scorex", b"/swagger.json/", b"/api/v1/service/other/score")
     ] == [None] * 4

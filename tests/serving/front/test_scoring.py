@@ -101,7 +101,7 @@ def test_a_chunked_body_is_put_together(front: Front) -> None:
 def test_a_large_body_arrives_whole(front: Front) -> None:
     body = json.dumps({"do": "count", "pad": "x" * (20 << 20)}).encode()
     assert ask(front.port, body=body).json == len(body)
-    assert front.dispatcher.room.held == 0
+    assert front.dispatcher.request_budget.held == 0
 
 
 def test_a_large_answer_arrives_whole(front: Front) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.web_services import ServingLimits
-from runyard.serving.front.limits import ConnectionLimits
+from runyard.core.records.web_services import ServingLimits
+from runyard.serving.gateway.http.connection_set import ClientLimits
 from tests.serving.front.raw_client import RawClient, ask, connected, request
 from tests.serving.front.serving import Front, a_spec, serving
 
-HASTY = ConnectionLimits(
+HASTY = ClientLimits(
     head_seconds=0.2, silence_seconds=0.2, body_seconds=0.4, kept_seconds=0.4, farewell_seconds=0.2, connections=8
 )
 
@@ -43,7 +43,7 @@ def test_a_body_that_stops_coming_is_given_up(front: Front) -> None:
         reply = client.ask(request(Content_Length="100") + b"some")
         assert (reply.status, reply.message) == (408, "The body of the request did not come in time.")
         assert client.is_closed()
-    assert front.dispatcher.room.held == 0
+    assert front.dispatcher.request_budget.held == 0
 
 
 def test_a_body_that_trickles_is_given_up(front: Front) -> None:
@@ -94,7 +94,7 @@ def test_a_client_that_takes_no_answer_is_left(front: Front) -> None:
 
 def test_a_client_that_takes_its_answer_too_slowly_is_left(tmp_path: Path) -> None:
     """Each drop is progress, and yet it would hold its answer for hours."""
-    with serving(tmp_path, limits=ConnectionLimits(body_seconds=0.3)) as front:
+    with serving(tmp_path, limits=ClientLimits(body_seconds=0.3)) as front:
         client = reading_slowly(front)
         client.send(request(body=b"z" * (16 << 20)))
         front.wait_until(lambda: front.dispatcher.unsent.held > 0)
@@ -156,7 +156,7 @@ def test_who_leaves_before_its_turn_is_not_scored(tmp_path: Path) -> None:
         assert ask(front.port, body=b"last").status == 200
         assert [text for text in front.seen() if not text.startswith("{")] == ["last"]
         assert front.metrics()["requests"]["499"] == 1
-        assert front.dispatcher.room.held == 0
+        assert front.dispatcher.request_budget.held == 0
 
 
 def test_who_waits_too_long_for_a_worker_is_told_when_to_come_back(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ import os
 import subprocess
 import sys
 
-from runyard.serving.workers.memory import cpu_seconds, machine_limit_bytes, peak_bytes, resident_bytes, tree_of
+from runyard.serving.workers.process_tree import cpu_seconds, machine_limit_bytes, peak_bytes, resident_bytes, tree_of
 
 WITH_A_CHILD = """
 import subprocess, sys, threading

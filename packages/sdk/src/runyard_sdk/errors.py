@@ -1,4 +1,4 @@
-"""Errors of the service: the same table of codes, classes and statuses as `runyard.errors`.
+"""Errors of the service: the same table of codes, classes and statuses as `runyard.core.errors`.
 
 `is_retried` marks errors of requests that the service did not process: they are sent again. `ServiceUnavailable` has no
 code: no service answered at all.

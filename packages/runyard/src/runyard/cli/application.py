@@ -6,26 +6,15 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from runyard.cli import (
-    assets,
-    backups,
-    compute,
-    data,
-    datastores,
-    doctor,
-    process_logs,
-    runs,
-    service,
-    tensorboard,
-)
+from runyard.cli import assets, backups, compute, data, datastores, doctor, process_logs, runs, service, tensorboard
 from runyard.cli.connection import ServiceError, Unreachable
 from runyard.cli.environments import commands as environments
-from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
-from runyard.cli.figures import app as metrics_app
-from runyard.cli.storage import du, gc
+from runyard.cli.exits import BY_ERROR_CODE, CommandError, Exit
+from runyard.cli.service import du, gc, metrics_app
 from runyard.cli.sweeps import commands as sweeps
-from runyard.cli.web_services import deploy, profiles, services
-from runyard.errors import RunyardError
+from runyard.cli.web_services import commands as services
+from runyard.cli.web_services import deploy, profile
+from runyard.core.errors import RunyardError
 
 HELP = """Train and serve models on this machine with code written for the Azure ML SDK v1.
 
@@ -51,7 +40,7 @@ def run() -> None:
         _fail(f"Runyard runs on Linux; this is {sys.platform}.", Exit.NO)
     try:
         build_app(in_terminal=sys.stdout.isatty())()
-    except Refusal as refusal:
+    except CommandError as refusal:
         _fail(str(refusal), refusal.exit_code)
     except Unreachable as error:
         _fail(str(error), Exit.NO_SERVICE)
@@ -75,7 +64,7 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
     commands += [backups.backup, backups.restore, backups.check]
     for command in commands:
         app.command()(command)
-    assets.models.command()(profiles.profile)
+    assets.models.command()(profile.profile)
     app.add_typer(runs.app, name="runs")
     app.add_typer(sweeps.app, name="sweeps")
     app.add_typer(assets.experiments, name="experiments")
@@ -91,7 +80,7 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from runyard.version import API, VERSION
+        from runyard.core.version import API, VERSION
 
         print(f"runyard (API {API}) {VERSION}")  # SDKs read the last word
         raise typer.Exit

@@ -3,11 +3,11 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import MakerOption, WorkspaceOption, connect, quoted
-from runyard.cli.exits import Exit, Refusal
+from runyard.cli.connection import CreatorOption, WorkspaceOption, connect, quoted
+from runyard.cli.display import creator_of, local_time, size_in_words
+from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
-from runyard.cli.web_services.web_service import model_lineage
-from runyard.cli.wording import local_time, maker_of, size_in_words
+from runyard.cli.web_services.client import model_lineage
 
 models = typer.Typer(no_args_is_help=True, help="Registered models.")
 experiments = typer.Typer(no_args_is_help=True, help="Experiments of a workspace.")
@@ -31,7 +31,7 @@ def list_experiments(workspace: WorkspaceOption = None, output: FormatOption = F
 def list_models(
     workspace: WorkspaceOption = None,
     name: Annotated[str | None, typer.Option(help="Every version of this model.")] = None,
-    created_by: MakerOption = None,
+    created_by: CreatorOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """List models, the newest version of each; with --name all versions of one."""
@@ -41,7 +41,7 @@ def list_models(
         print_json(found)
         return
     rows = [
-        [m["name"], str(m["version"]), _size(m), local_time(m["created_at"]), maker_of(m), _origin(m)] for m in found
+        [m["name"], str(m["version"]), _size(m), local_time(m["created_at"]), creator_of(m), _origin(m)] for m in found
     ]
     print_table(["model", "version", "size", "created", "by", "run"], rows, nothing="No models.")
 
@@ -65,7 +65,7 @@ def show_model(
     framework = " ".join(filter(None, [body.get("framework"), body.get("framework_version")]))
     tags = ", ".join(f"{key}={value}" for key, value in model["tags"].items())
     fields = {"model": model["name"], "version": str(model["version"]), "created": local_time(model["created_at"])}
-    fields["created by"] = maker_of(model)
+    fields["created by"] = creator_of(model)
     described = {"description": body.get("description") or "", "framework": framework, "tags": tags}
     print_fields({**fields, **described, "run": _origin(model)})
     _print_lineage(lineage)
@@ -76,11 +76,11 @@ def show_model(
 
 def _print_lineage(lineage: dict[str, Any]) -> None:
     """Print the run and data that made the model, and the web services that serve it."""
-    from runyard.environments.lockfile import Lock
+    from runyard.environments.lockfile import LockFile
 
     run = lineage["run"]
     if run:
-        packages = Lock.parse(run["lock"] or "").versions
+        packages = LockFile.parse(run["lock"] or "").versions
         print_heading("made by")
         code = {"script": run["script"] or "", "code": f"snapshot {run['snapshot_id']}" if run["snapshot_id"] else ""}
         built = {"environment": f"{len(packages)} packages: {' '.join(packages[:4])} ..." if packages else ""}
@@ -111,7 +111,7 @@ def download(
     wanted = [(_inside(target, path), sha256) for path, sha256, *_ in model["body"]["files"]]
     taken = [str(path) for path, _ in wanted if path.exists()]
     if taken and not overwrite:
-        raise Refusal(f"{taken[0]} is already there.", hint="Pass --overwrite, or another --target.")
+        raise CommandError(f"{taken[0]} is already there.", hint="Pass --overwrite, or another --target.")
     for path, sha256 in wanted:
         path.parent.mkdir(parents=True, exist_ok=True)
         service.save(f"/blobs/{sha256}", path)
@@ -133,7 +133,7 @@ def _inside(target: Path, path: str) -> Path:
     root = target.resolve()
     file = (root / path).resolve()
     if not file.is_relative_to(root):
-        raise Refusal(f"The model's file {path!r} would land outside {target}.", exit_code=Exit.NO)
+        raise CommandError(f"The model's file {path!r} would land outside {target}.", exit_code=Exit.NO)
     return file
 
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runyard.cli.connection import home
-from runyard.cli.exits import Exit, Refusal
-from runyard.cli.output import Format, FormatOption, print_fields, print_json
-from runyard.cli.progress import Progress
-from runyard.cli.wording import size_in_words
+from runyard.cli.display import size_in_words
+from runyard.cli.exits import CommandError, Exit
+from runyard.cli.output import Format, FormatOption, ProgressLine, print_fields, print_json
 
 if TYPE_CHECKING:
-    from runyard.settings import Settings
+    from runyard.core.settings import Settings
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder that backups lie in.")]
 
@@ -36,12 +35,12 @@ def backup(
 
     Example: runyard backup /mnt/backups/runyard --keep 14
     """
-    from runyard.backup.folder import BackupFolder
-    from runyard.backup.taking import Source, take_backup
+    from runyard.storage.backup.folder import BackupFolder
+    from runyard.storage.backup.snapshot import BackupSource, take_backup
 
     settings = _settings()
-    source = Source(settings.home, settings.database_url, has_data_here=settings.operator_store is None)
-    with Progress(quiet=output is Format.JSON) as progress:
+    source = BackupSource(settings.home, settings.database_url, has_data_here=settings.operator_store is None)
+    with ProgressLine(quiet=output is Format.JSON) as progress:
         taken = take_backup(source, BackupFolder(folder.absolute()), progress.show, with_data=data, keep=keep)
     notes = list(taken.notes)
     if data and not source.has_data_here:
@@ -78,16 +77,16 @@ def restore(
     The home is RUNYARD_HOME, else ~/.runyard, and must be empty. A backup of a PostgreSQL database goes into the empty
     database that RUNYARD_DATABASE_URL names.
     """
-    from runyard.backup.folder import BackupFolder
-    from runyard.backup.restoring import restore_backup
-    from runyard.lifecycle.home import prepare_home
-    from runyard.lifecycle.serving import without_service
+    from runyard.server.lifecycle.process import without_service
+    from runyard.storage.backup.folder import BackupFolder
+    from runyard.storage.backup.restore import restore_backup
+    from runyard.storage.home import prepare_home
 
     settings = _settings()
     backups = BackupFolder(folder.absolute())
     backups.require()
     prepare_home(settings.home)
-    with without_service(settings.home), Progress(quiet=output is Format.JSON) as progress:
+    with without_service(settings.home), ProgressLine(quiet=output is Format.JSON) as progress:
         restored = restore_backup(
             backups,
             settings.home,
@@ -126,14 +125,14 @@ def check(
     the service stopped it also moves folders that belong to nothing, and builds a damaged SQLite database again from
     the rows that can be read.
     """
-    from runyard.backup.folder import BackupFolder
-    from runyard.backup.repairing import HomeCheck
-    from runyard.lifecycle.serving import without_service
+    from runyard.server.home_check import HomeCheck
+    from runyard.server.lifecycle.process import without_service
+    from runyard.storage.backup.folder import BackupFolder
 
     if backups is not None and not repair:
-        raise Refusal("--from needs --repair.", exit_code=Exit.USAGE)
+        raise CommandError("--from needs --repair.", exit_code=Exit.USAGE)
     settings = _settings()
-    with Progress(quiet=output is Format.JSON) as progress:
+    with ProgressLine(quiet=output is Format.JSON) as progress:
         home_check = HomeCheck(settings, progress.show, lambda: without_service(settings.home))
         if repair:
             found = home_check.repair(BackupFolder(backups.absolute()) if backups else None)
@@ -161,7 +160,7 @@ def _conclusion(damaged: int, *, after_repair: bool, had_backups: bool) -> str:
 
 
 def _settings() -> "Settings":
-    from runyard.settings import read_settings
+    from runyard.core.settings import read_settings
 
     return read_settings(home=home())
 

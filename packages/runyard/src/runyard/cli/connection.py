@@ -5,20 +5,21 @@ import re
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runyard.cli.exits import Exit, Refusal
-from runyard.cli.wording import names_in_words
+from runyard.cli.display import names_in_words
+from runyard.cli.exits import BY_ERROR_CODE, CommandError, Exit
 from runyard_sdk.errors import NotFound
 from runyard_sdk.errors import RunyardError as ServiceError
 from runyard_sdk.errors import ServiceUnavailable as Unreachable
 
 if TYPE_CHECKING:
-    from runyard.model.data import StoreAccess
+    from runyard.core.records.data import StoreAccess
 
 __all__ = ["Service", "ServiceError", "Unreachable", "WorkspaceOption", "connect", "home", "quoted"]
 
@@ -32,15 +33,15 @@ WorkspaceOption = Annotated[
 ]
 
 
-def _maker(given: str | None) -> str | None:
+def _creator(given: str | None) -> str | None:
     if given is None or given == "owner" or re.fullmatch("run:.+", given):
         return given
     raise typer.BadParameter(f"give `owner`, or `run:` and the id of a run, not {given[:80]!r}.")
 
 
-MakerOption = Annotated[
+CreatorOption = Annotated[
     str | None,
-    typer.Option("--created-by", metavar="WHO", callback=_maker, help="Only what `owner` or `run:ID` has made."),
+    typer.Option("--created-by", metavar="WHO", callback=_creator, help="Only what `owner` or `run:ID` has made."),
 ]
 
 
@@ -50,7 +51,7 @@ def home() -> Path:
 
     refusal = why_not_ours(home_folder())
     if refusal:
-        raise Refusal(refusal[0], hint=refusal[1])
+        raise CommandError(refusal[0], hint=refusal[1])
     return Path(home_folder())
 
 
@@ -59,7 +60,7 @@ def quoted(part: str, *, keep: str = "") -> str:
     from urllib.parse import quote
 
     if not part:  # an empty name would call another route
-        raise Refusal("The name is empty.", hint="The `list` commands show the names.", exit_code=Exit.USAGE)
+        raise CommandError("The name is empty.", hint="The `list` commands show the names.", exit_code=Exit.USAGE)
     return quote(part, safe=keep)
 
 
@@ -195,7 +196,7 @@ class Service:
         """Raise Refusal that lists the experiments where this one does not exist."""
         known = [one["name"] for one in self.listed(workspace, "experiments")]
         if name not in known:
-            raise Refusal(
+            raise CommandError(
                 f"There is no experiment {name!r} in workspace {self.workspace(workspace)!r}. "
                 f"There are: {names_in_words(known)}.",
                 exit_code=Exit.NOT_FOUND,
@@ -218,3 +219,18 @@ class Service:
             return []
         found: list[dict[str, Any]] = answer["assets" if kind.startswith("assets/") else kind]
         return found
+
+
+@contextmanager
+def open_workspace(name: str | None) -> Iterator[Any]:
+    """The workspace as an SDK object. An SDK exception inside the block becomes a Refusal with the same message."""
+    from azureml.core import Workspace
+    from azureml.exceptions import AzureMLException
+
+    wanted = connect().workspace(name)
+    try:
+        is_default = wanted == DEFAULT_WORKSPACE
+        yield Workspace.create(wanted, exist_ok=True, show_output=False) if is_default else Workspace.get(wanted)
+    except AzureMLException as error:
+        code = getattr(error, "code", "") or getattr(error.inner_exception, "code", "invalid_argument")
+        raise CommandError(error.message, exit_code=BY_ERROR_CODE.get(code, Exit.NO)) from None

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runyard.cli.connection import MakerOption, Service, WorkspaceOption, connect, home, quoted
-from runyard.cli.exits import Exit, Refusal
+from runyard.cli.connection import CreatorOption, Service, WorkspaceOption, connect, home, open_workspace, quoted
+from runyard.cli.display import creator_of, local_time, size_in_words
+from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import (
     Format,
     FormatOption,
@@ -21,14 +22,12 @@ from runyard.cli.output import (
     print_json_line,
     print_table,
 )
-from runyard.cli.v1 import opened_workspace
-from runyard.cli.wording import local_time, maker_of, size_in_words
-from runyard.model.assets import AssetKind
-from runyard.model.names import check_asset_name
+from runyard.core.names import check_asset_name
+from runyard.core.records.assets import AssetKind
 
 if TYPE_CHECKING:
-    from runyard.model.data import DataForAttempt, DatasetFiles
-    from runyard.ports.data import DataStore, Progress
+    from runyard.core.ports.data import DataStore, Progress
+    from runyard.core.records.data import DataForAttempt, DatasetFiles
 
 app = typer.Typer(no_args_is_help=True, help="Datasets: what they hold, who read them, their files.")
 
@@ -41,7 +40,7 @@ VersionOption = Annotated[int | None, typer.Option("--version", "-v", min=1, hel
 def list_datasets(
     workspace: WorkspaceOption = None,
     name: Annotated[str | None, typer.Option(help="Every version of this dataset.")] = None,
-    created_by: MakerOption = None,
+    created_by: CreatorOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """List datasets; with --name all versions of one."""
@@ -51,7 +50,7 @@ def list_datasets(
         print_json(found)
         return
     rows = [
-        [d["name"], str(d["version"]), d["body"]["type"], *_pinned(d), local_time(d["created_at"]), maker_of(d)]
+        [d["name"], str(d["version"]), d["body"]["type"], *_pinned(d), local_time(d["created_at"]), creator_of(d)]
         for d in found
     ]
     print_table(["dataset", "version", "type", "files", "size", "created", "by"], rows, nothing="No datasets.")
@@ -79,7 +78,7 @@ def show(
     tags = ", ".join(f"{key}={value}" for key, value in dataset["tags"].items())
     fields = {"dataset": dataset["name"], "version": str(dataset["version"]), "id": dataset["id"]}
     described = {"type": dataset["body"]["type"], "description": dataset["body"].get("description") or "", "tags": tags}
-    made = {"created": local_time(dataset["created_at"]), "created by": maker_of(dataset)}
+    made = {"created": local_time(dataset["created_at"]), "created by": creator_of(dataset)}
     print_fields({**fields, **described, "files": files, "size": size, **made})
     for change in resolved["changes"]:
         print(f"warning: {change}")
@@ -101,8 +100,8 @@ def download(
 
     Example: runyard data download mnist --target ./mnist
     """
-    from runyard.transfers import BlockCache, cache_limit
-    from runyard.transfers import download as fetch
+    from runyard.data.transfers import BlockCache, cache_limit
+    from runyard.data.transfers import download as fetch
 
     service = connect()
     root, dataset = _find(service, name, version, workspace)
@@ -111,7 +110,7 @@ def download(
     items = [(file, target.absolute() / file.path) for file in wanted.files]
     taken = [target_path for _, target_path in items if target_path.exists()]
     if taken and not overwrite:
-        raise Refusal(f"{taken[0]} is already there.", hint="Pass --overwrite, or another --target.")
+        raise CommandError(f"{taken[0]} is already there.", hint="Pass --overwrite, or another --target.")
     cache = home() / "data-cache"
     with _bar(f"Downloading {name}", sum(file.size or 0 for file in wanted.files)) as progress:
         fetch(items, _stores(data), BlockCache(cache, cache_limit(cache)), progress)
@@ -142,7 +141,7 @@ def upload(
         check_asset_name(AssetKind.DATASET, register)
     store_name, _, path = target.rpartition(":")
     options = {"overwrite": overwrite, "show_progress": output is Format.TEXT}
-    with opened_workspace(workspace) as opened:
+    with open_workspace(workspace) as opened:
         store = Datastore.get(opened, store_name) if store_name else opened.get_default_datastore()
         if folder.is_dir():
             store.upload(str(folder), path, **options)
@@ -173,7 +172,7 @@ def mount(
     Where standard input is no terminal, its end unmounts too. Files are fetched as they are read and kept in the home's
     data cache.
     """
-    from runyard.mounting import ReadOnlyMount, serve_mount
+    from runyard.data.fuse import ReadOnlyMount, serve_mount
 
     service = connect()
     root, dataset = _find(service, name, version, workspace)
@@ -232,7 +231,7 @@ def _resolved(service: Service, root: str, dataset: dict[str, Any]) -> dict[str,
 
 def _access(service: Service, root: str, dataset: dict[str, Any]) -> "DataForAttempt":
     """Access to the dataset's files; through the service where its folders may be on another machine."""
-    from runyard.planning.data_json import data_from_json
+    from runyard.core.data_json import data_from_json
 
     query = {"apart": 1} if service.is_elsewhere else {}
     found = data_from_json(service.get(f"{root}/datasets/by-id/{dataset['id']}/access", **query))
@@ -248,7 +247,7 @@ def _wanted(data: "DataForAttempt") -> "DatasetFiles":
 
 
 def _stores(data: "DataForAttempt") -> "dict[str, DataStore]":
-    from runyard.datastores.opening import open_store
+    from runyard.data.datastores.factory import open_store
 
     return {name: open_store(access, data.network) for name, access in data.stores.items()}
 
@@ -286,12 +285,14 @@ def _print_sections(dataset: dict[str, Any], files: list[dict[str, Any]], lineag
 
 def _empty_folder(folder: Path) -> Path:
     if folder.exists() and not folder.is_dir():
-        raise Refusal(f"{folder} is not a folder.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
+        raise CommandError(f"{folder} is not a folder.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
     folder.mkdir(parents=True, exist_ok=True)
     if folder.is_mount():
-        raise Refusal(f"Something is mounted on {folder} already.", hint="Take another folder.", exit_code=Exit.USAGE)
+        raise CommandError(
+            f"Something is mounted on {folder} already.", hint="Take another folder.", exit_code=Exit.USAGE
+        )
     if any(folder.iterdir()):
-        raise Refusal(f"{folder} is not empty.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
+        raise CommandError(f"{folder} is not empty.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
     return folder.absolute()
 
 

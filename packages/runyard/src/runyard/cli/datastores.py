@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import MakerOption, WorkspaceOption, connect, quoted
-from runyard.cli.exits import Exit, Refusal
+from runyard.cli.connection import CreatorOption, WorkspaceOption, connect, quoted
+from runyard.cli.display import creator_of
+from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, print_fields, print_json, print_table
-from runyard.cli.wording import maker_of
 from runyard_sdk.errors import AlreadyExists
 
 app = typer.Typer(no_args_is_help=True, help="Datastores: the places a workspace's data lies in.")
@@ -27,7 +27,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
 
 @app.command("list")
 def list_datastores(
-    workspace: WorkspaceOption = None, created_by: MakerOption = None, output: FormatOption = Format.TEXT
+    workspace: WorkspaceOption = None, created_by: CreatorOption = None, output: FormatOption = Format.TEXT
 ) -> None:
     """List the datastores of a workspace."""
     found = connect().listed(workspace, "assets/datastores", latest=1, created_by=created_by)
@@ -35,7 +35,7 @@ def list_datastores(
         print_json(found)
         return
     rows = [
-        [d["name"], d["body"]["kind"], _place(d), maker_of(d), "default" if d["body"].get("is_default") else ""]
+        [d["name"], d["body"]["kind"], _place(d), creator_of(d), "default" if d["body"].get("is_default") else ""]
         for d in found
     ]
     print_table(["datastore", "kind", "where", "by", ""], rows, nothing="No datastores.")
@@ -51,7 +51,7 @@ def show(name: NameArgument, workspace: WorkspaceOption = None, output: FormatOp
         return
     body = datastore["body"]
     settings = {key: str(value) for key, value in (body.get("settings") or {}).items() if value}
-    made = {"credentials": body["credential_type"], "created by": maker_of(datastore)}
+    made = {"credentials": body["credential_type"], "created by": creator_of(datastore)}
     print_fields({"datastore": datastore["name"], "kind": body["kind"], **settings, **made})
 
 
@@ -79,7 +79,7 @@ def add(
       runyard datastores add lake azure_blob account_name=acme container_name=raw
     """
     if kind not in SECRETS:
-        raise Refusal(f"There is no kind {kind!r}.", hint=f"Known: {', '.join(SECRETS)}.", exit_code=Exit.USAGE)
+        raise CommandError(f"There is no kind {kind!r}.", hint=f"Known: {', '.join(SECRETS)}.", exit_code=Exit.USAGE)
     service = connect()
     body = {
         "name": name,
@@ -92,7 +92,7 @@ def add(
     try:
         made = service.post(f"/workspaces/{quoted(service.workspace(workspace))}/datastores", body)
     except AlreadyExists as error:
-        raise Refusal(error.problem, hint="Pass --overwrite to change it.") from None
+        raise CommandError(error.problem, hint="Pass --overwrite to change it.") from None
     if output is Format.JSON:
         print_json(made)
     else:
@@ -112,9 +112,9 @@ def remove(name: NameArgument, workspace: WorkspaceOption = None) -> None:
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise Refusal(f"{text!r} is no setting.", hint="Write it as name=value.", exit_code=Exit.USAGE)
+        raise CommandError(f"{text!r} is no setting.", hint="Write it as name=value.", exit_code=Exit.USAGE)
     if any(name in secrets for secrets in SECRETS.values()):
-        raise Refusal(
+        raise CommandError(
             f"{name} is a secret.", hint=f"Set it as the variable RUNYARD_{name.upper()}.", exit_code=Exit.USAGE
         )
     return name, value

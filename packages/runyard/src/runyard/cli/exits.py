@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from runyard.cli.wording import error_in_words
-from runyard.model.runs import RunStatus
+from runyard.cli.display import error_in_words
+from runyard.core.records.runs import RunStatus
 
 
 class Exit(IntEnum):
@@ -23,7 +23,7 @@ class Exit(IntEnum):
 BY_ERROR_CODE = {"not_found": Exit.NOT_FOUND, "invalid_argument": Exit.USAGE}
 
 
-class Refusal(Exception):
+class CommandError(Exception):
     """Error of a command: problem, hint and exit code."""
 
     def __init__(self, problem: str, *, hint: str = "", exit_code: Exit = Exit.NO) -> None:
@@ -32,7 +32,7 @@ class Refusal(Exception):
 
 
 @contextmanager
-def going_on(run_id: str) -> Iterator[None]:
+def run_goes_on(run_id: str) -> Iterator[None]:
     """Turn Ctrl-C inside the block into two lines and exit code 130; the run itself goes on."""
     try:
         yield

@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     # The SDK runs `runyard serve` on first use and waits for it: skip the import of the command line.
     if sys.argv[1:2] == ["serve"] and not {"-h", "--help"} & set(sys.argv):
-        from runyard.lifecycle.serving import main as serve
+        from runyard.server.lifecycle.process import main as serve
 
         sys.exit(serve(sys.argv[2:]))
     from runyard.cli.application import run

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from runyard.cli.connection import home
-from runyard.cli.exits import Exit, Refusal
+from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, print_json_line
-from runyard.process_logs.lines import LEVELS, readable
-from runyard.process_logs.reading import LogTail, chosen, merged
+from runyard.process_logs.lines import LEVELS, format_line
+from runyard.process_logs.reader import ProcessLogTail, filter_lines, merge_tails
 
-LOOK_AGAIN_SECONDS = 0.25
+POLL_SECONDS = 0.25
 
 
 def logs(
@@ -41,32 +41,32 @@ def logs(
       runyard logs --access -n 20 -o json
     """
     if level not in LEVELS:
-        raise Refusal(f"--level is {level!r}.", hint=f"Give {', '.join(LEVELS)}.", exit_code=Exit.USAGE)
+        raise CommandError(f"--level is {level!r}.", hint=f"Give {', '.join(LEVELS)}.", exit_code=Exit.USAGE)
     if os.environ.get("RUNYARD_URL"):
-        raise Refusal(
+        raise CommandError(
             "RUNYARD_URL names a service elsewhere, and its logs are read on its own machine.",
             hint="Run this there with its RUNYARD_HOME, or unset RUNYARD_URL.",
         )
     wanted = {"service": service, "agent": agent, "gateway": gateway, "access": access}
     names = [name for name, is_wanted in wanted.items() if is_wanted] or ["service", "agent", "gateway"]
-    tails = [LogTail(home(), name) for name in names]
-    matching = list(deque(chosen(merged(tails), level=level, run=run), maxlen=lines or None))
+    tails = [ProcessLogTail(home(), name) for name in names]
+    matching = list(deque(filter_lines(merge_tails(tails), level=level, run=run), maxlen=lines or None))
     for line in matching:
         _print(line, output)
     if not matching and not follow:
-        _say_none(run)
+        _print_no_match(run)
     while follow:
-        for line in chosen((line for tail in tails for line in tail.fresh()), level=level, run=run):
+        for line in filter_lines((line for tail in tails for line in tail.fresh()), level=level, run=run):
             _print(line, output)
         sys.stdout.flush()
-        time.sleep(LOOK_AGAIN_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
-def _say_none(run: str | None) -> None:
+def _print_no_match(run: str | None) -> None:
     if run is None:
         print(f"No log line of {home()} matches.", file=sys.stderr)
         return
-    raise Refusal(
+    raise CommandError(
         f"No log line of {home()} matches for run {run!r}.",
         hint="`runyard runs list` shows the runs; the log of a run's script is `runyard runs logs RUN`.",
         exit_code=Exit.NOT_FOUND,
@@ -80,4 +80,4 @@ def _print(line: dict[str, Any], output: Format) -> None:
     if "route" in line:
         words = "{method} {route} {status} {milliseconds} ms {caller}".format_map({"milliseconds": "-", **line})
         line = {**line, "message": words}
-    print(readable(line), end="")
+    print(format_line(line), end="")

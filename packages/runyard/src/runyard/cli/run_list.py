@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import MakerOption, Service, WorkspaceOption, connect, quoted
-from runyard.cli.exits import Exit, Refusal
+from runyard.cli.connection import CreatorOption, Service, WorkspaceOption, connect, quoted
+from runyard.cli.display import duration_of, local_time, names_in_words, value_in_words
+from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, print_json, print_table
-from runyard.cli.wording import duration_of, local_time, names_in_words, value_in_words
-from runyard.model.runs import RunStatus
+from runyard.core.records.runs import RunStatus
 
 _RUNS_ASKED_FOR_METRICS = 100
 _OWNER = "owner"
@@ -25,7 +25,7 @@ def list_runs(
     experiment: Annotated[str | None, typer.Option("--experiment", "-e", help="Only runs of this experiment.")] = None,
     status: Annotated[RunStatus | None, typer.Option(help="Only runs in this status.", case_sensitive=False)] = None,
     tag: Annotated[str | None, typer.Option(help="Only runs with this tag: `name` or `name=value`.")] = None,
-    created_by: MakerOption = None,
+    created_by: CreatorOption = None,
     by_metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="Best value of this metric first, in a column.")
     ] = None,
@@ -50,7 +50,7 @@ def list_runs(
       runyard runs list -e mnist --by-metric accuracy --show-argument rate --show-tag stage
     """
     if above is not None and by_metric is None:
-        raise Refusal("--above needs --by-metric NAME.", exit_code=Exit.USAGE)
+        raise CommandError("--above needs --by-metric NAME.", exit_code=Exit.USAGE)
     metrics = list(dict.fromkeys([*([by_metric] if by_metric else []), *(show_metric or [])]))
     query: dict[str, Any] = {"experiment": experiment, "status": status, "tag": tag, "created_by": created_by}
     query |= {"order_by_metric": by_metric, "above": above, "ascending": ascending}
@@ -91,7 +91,7 @@ def _columns(runs: Sequence[_Run], wanted: Mapping[str, Sequence[str]]) -> list[
         known = {name for run in runs for name in run.get(f"{kind}s") or ()}
         unknown = [name for name in names if runs and name not in known]
         if unknown:
-            raise Refusal(
+            raise CommandError(
                 f"None of these runs has the {kind} {unknown[0]!r}. They have: {names_in_words(known)}.",
                 exit_code=Exit.NOT_FOUND,
             )

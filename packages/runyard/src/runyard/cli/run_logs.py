@@ -2,15 +2,14 @@
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
 from runyard.cli.connection import Service, connect, quoted
-from runyard.cli.exits import Exit, Refusal, exit_as, going_on
+from runyard.cli.exits import CommandError, Exit, exit_as, run_goes_on
 from runyard.cli.output import Format, FormatOption, print_json_line
-from runyard.cli.rank_lines import RankLines
-from runyard.model.runs import RunStatus
+from runyard.core.records.runs import RunStatus
 
 # JSON field names of each followed event, as on the wire.
 _FOLLOWED = {"status": ("status", "message"), "log": ("log", "text", "rank", "role"), "end": ("end",)}
@@ -37,15 +36,17 @@ def logs(
       runyard runs logs mnist_1700000000_1a2b3c4d --all -f
     """
     if sum((rank is not None, all_ranks, file is not None)) > 1:
-        raise Refusal("--rank, --all and --file exclude one another.", exit_code=Exit.USAGE)
+        raise CommandError("--rank, --all and --file exclude one another.", exit_code=Exit.USAGE)
     if follow and file is not None:
-        raise Refusal("-f follows the driver's log, or ranks.", hint="Leave out --file, or -f.", exit_code=Exit.USAGE)
+        raise CommandError(
+            "-f follows the driver's log, or ranks.", hint="Leave out --file, or -f.", exit_code=Exit.USAGE
+        )
     service = connect()
     by_rank = rank is not None or all_ranks
     if follow:
         _check_rank(service, run, rank)
         followed = service.follow_ranks(run, rank) if by_rank else service.follow(run)
-        with going_on(run):
+        with run_goes_on(run):
             end = print_followed(followed, output, prefixed=all_ranks)
         exit_as(end)
     elif by_rank:
@@ -86,14 +87,14 @@ def _one_of(run: str, ranks: list[dict[str, Any]], wanted: int) -> dict[str, Any
     found = next((one for one in ranks if one["rank"] == wanted), None)
     if found is None:
         known = ", ".join(str(one["rank"]) for one in ranks)
-        raise Refusal(f"Run {run} has no rank {wanted}. It has: {known}.", exit_code=Exit.NOT_FOUND)
+        raise CommandError(f"Run {run} has no rank {wanted}. It has: {known}.", exit_code=Exit.NOT_FOUND)
     return found
 
 
 def _print_ranks(service: Service, run: str, rank: int | None, output: Format) -> None:
     ranks = service.get(f"/runs/{quoted(run)}/ranks")["ranks"]
     if not ranks:
-        raise Refusal(f"Run {run} has written no log yet.", hint="Follow it with -f.")
+        raise CommandError(f"Run {run} has written no log yet.", hint="Follow it with -f.")
     written = service.get(f"/runs/{quoted(run)}/logs")
     chosen = ranks if rank is None else [_one_of(run, ranks, rank)]
     for one in (one for one in chosen if one["log"] in written):
@@ -113,9 +114,11 @@ def _print_ranks(service: Service, run: str, rank: int | None, output: Format) -
 def _print_log(service: Service, run: str, file: str | None, output: Format) -> None:
     known = service.get(f"/runs/{quoted(run)}/logs")
     if not known:
-        raise Refusal(f"Run {run} has written no log yet.", hint="Follow it with -f.")
+        raise CommandError(f"Run {run} has written no log yet.", hint="Follow it with -f.")
     if file is not None and file not in known:
-        raise Refusal(f"Run {run} has no log {file!r}. It has: {', '.join(sorted(known))}.", exit_code=Exit.NOT_FOUND)
+        raise CommandError(
+            f"Run {run} has no log {file!r}. It has: {', '.join(sorted(known))}.", exit_code=Exit.NOT_FOUND
+        )
     path = file or _drivers_log(service, run, known)
     address = f"/runs/{quoted(run)}/logs/{quoted(path, keep='/')}"
     if output is Format.JSON:
@@ -131,5 +134,45 @@ def _drivers_log(service: Service, run: str, known: dict[str, int]) -> str:
     return first or max((path for path in known if path.startswith("azureml-logs/")), default=max(known))
 
 
-def _rank_lines() -> RankLines:
-    return RankLines(sys.stdout, coloured=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+class RankPrefixer:
+    """Writes logs of several ranks to one stream: whole lines, each prefixed with its rank.
+
+    An unfinished line is kept until it ends or `close` is called. A very long one is cut into lines of
+    MOST_CHARACTERS.
+    """
+
+    def __init__(self, stream: TextIO, *, coloured: bool) -> None:
+        self._stream, self._coloured = stream, coloured
+        self._open: dict[tuple[int, str], str] = {}
+
+    def take(self, rank: int, role: str, text: str) -> None:
+        *whole, rest = (self._open.pop((rank, role), "") + text).split("\n")
+        while len(rest) > MAX_LINE_CHARACTERS:
+            whole.append(rest[:MAX_LINE_CHARACTERS])
+            rest = rest[MAX_LINE_CHARACTERS:]
+        if rest:
+            self._open[rank, role] = rest
+        self._write(rank, role, whole)
+
+    def close(self) -> None:
+        for (rank, role), rest in sorted(self._open.items()):
+            self._write(rank, role, [rest])
+        self._open.clear()
+
+    def _write(self, rank: int, role: str, lines: list[str]) -> None:
+        if lines:
+            prefix = self._prefix(rank, role)
+            self._stream.write("".join(f"{prefix}{line}\n" for line in lines))
+            self._stream.flush()
+
+    def _prefix(self, rank: int, role: str) -> str:
+        name = f"[rank {rank}]" if role == "worker" else f"[rank {rank} {role}]"
+        return f"\x1b[{_COLOURS[rank % len(_COLOURS)]}m{name}\x1b[0m " if self._coloured else f"{name} "
+
+
+def _rank_lines() -> RankPrefixer:
+    return RankPrefixer(sys.stdout, coloured=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+
+
+_COLOURS = (36, 33, 35, 32, 34, 31, 96, 93, 95, 92, 94, 91)
+MAX_LINE_CHARACTERS = 64 * 1024

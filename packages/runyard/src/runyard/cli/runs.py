@@ -1,42 +1,106 @@
 from typing import Annotated, Any
+from uuid import uuid4
 
 import typer
 
 from runyard.cli.connection import Service, connect, quoted
-from runyard.cli.exits import exit_as, going_on
-from runyard.cli.output import (
-    Format,
-    FormatOption,
-    print_fields,
-    print_heading,
-    print_json,
-    print_table,
-)
-from runyard.cli.run_list import list_runs
-from runyard.cli.run_logs import logs
-from runyard.cli.run_metrics import metrics
-from runyard.cli.run_moving import export, take_in
-from runyard.cli.run_rerun import rerun
-from runyard.cli.wording import (
+from runyard.cli.display import (
     cause_of,
     duration_of,
     error_in_words,
     exit_in_words,
     local_time,
+    names_in_words,
     seconds_in_words,
     size_in_words,
     value_in_words,
 )
-from runyard.model.runs import RunStatus
-from runyard.model.sweeps import VALUES_TAG
+from runyard.cli.exits import CommandError, Exit, exit_as, run_goes_on
+from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
+from runyard.cli.run_list import list_runs
+from runyard.cli.run_logs import logs, print_followed
+from runyard.cli.run_transfer import export, import_runs
+from runyard.core.records.runs import RunStatus
+from runyard.core.records.sweeps import VALUES_TAG
 
 app = typer.Typer(no_args_is_help=True, help="Runs: list them, look into one, follow it, stop it.")
 app.command("list")(list_runs)
 app.command()(logs)
+
+
+def metrics(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `runyard runs list` shows it.")],
+    name: Annotated[str | None, typer.Option(help="This metric alone.")] = None,
+    rank: Annotated[
+        int | None, typer.Option(min=0, help="What this rank logged; otherwise all ranks together.")
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Print a run's metrics: how many values each has, and its last one. As JSON all values, as get_metrics() has them.
+
+    \b
+    Examples:
+      runyard runs metrics mnist_1700000000_1a2b3c4d
+      runyard runs metrics mnist_1700000000_1a2b3c4d --rank 1 -o json
+    """
+    from runyard_sdk.metrics import read_all, shaped
+
+    query = {key: value for key, value in (("name", name), ("rank", rank)) if value is not None}
+    service = connect()
+    series = read_all(service, f"/runs/{quoted(run)}/metrics", **query)
+    if name is not None and not series:
+        of_rank = "" if rank is None else f" of rank {rank}"
+        known = service.get(f"/runs/{quoted(run)}", metrics=1)["metrics"]
+        raise CommandError(
+            f"Run {run} has no metric {name!r}{of_rank}. It has: {names_in_words(known)}.", exit_code=Exit.NOT_FOUND
+        )
+    if output is Format.JSON:
+        print_json(shaped(series, run))
+        return
+    rows = [[head["name"], head["kind"], str(head["count"]), value_in_words(_last(values))] for head, values in series]
+    print_table(["metric", "kind", "values", "last"], rows, nothing="No metrics.")
+
+
 app.command()(metrics)
+
+
+def rerun(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `runyard runs list` shows it.")],
+    experiment: Annotated[str, typer.Option("--experiment", "-e", help="Of the new run; else that of the old.")] = "",
+    name: Annotated[str | None, typer.Option(metavar="TEXT", help="What the new run is shown as.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print its log; exit as it does.")] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Submit a run again: the same code, arguments and data, and its environment from its lock.
+
+    The lock has the exact versions and hashes of the packages that the run had, so that what came out since, or was
+    changed on the index, has no say.
+
+    \b
+    Examples:
+      runyard runs rerun mnist_1700000000_1a2b3c4d
+      runyard runs rerun mnist_1700000000_1a2b3c4d --follow -e mnist-again
+    """
+    from azureml.core._submission import new_run_id
+
+    service = connect()
+    before = service.get(f"/runs/{quoted(run)}")
+    new = f"HD_{uuid4()}" if before.get("kind") == "sweep" else new_run_id(experiment or before["experiment"])
+    asked = {"run_id": new, "experiment": experiment, "display_name": name}
+    record = service.post_again(f"/runs/{quoted(run)}/rerun", asked)
+    if follow:
+        with run_goes_on(record["id"]):
+            end = print_followed(service.follow(record["id"]), output)
+        exit_as(end)
+    elif output is Format.JSON:
+        print_json(record)
+    else:
+        print(record["id"])
+
+
 app.command()(rerun)
 app.command()(export)
-app.command("import")(take_in)
+app.command("import")(import_runs)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `runyard runs list` shows it.")]
 
@@ -69,7 +133,7 @@ def wait(
 
     Example: runyard runs wait mnist_1700000000_1a2b3c4d --timeout 600 && ./deploy
     """
-    with going_on(run):
+    with run_goes_on(run):
         record = _wait(connect(), run, timeout_seconds)
     if output is Format.JSON:
         print_json(record)
@@ -166,8 +230,8 @@ def _rank_row(rank: str, role: str, node: dict[str, Any], exited: str) -> list[s
 
 def _print_data(run: dict[str, Any]) -> None:
     """Print the datasets that the run read and wrote, and its datastore references."""
+    from runyard.core.data_plan import data_references
     from runyard.core.definitions.run import RunDefinition
-    from runyard.planning.data import data_references
 
     rows = [["input", one["input_name"], _dataset(one), one["mode"]] for one in run.get("inputs") or ()]
     rows += [["output", one["output_name"], _dataset(one), ""] for one in run.get("outputs") or ()]
@@ -200,3 +264,11 @@ def _wait(service: Service, run: str, timeout_seconds: float | None) -> dict[str
             break
         record = service.get(f"/runs/{quoted(run)}/wait", version=record["version"], timeout=left)
     return record
+
+
+def _last(values: list[Any]) -> Any:
+    """Last value; for a table its last row."""
+    last = values[-1] if values else None
+    if not isinstance(last, dict):
+        return last
+    return {name: cell[-1] if isinstance(cell, list) and cell else cell for name, cell in last.items()}

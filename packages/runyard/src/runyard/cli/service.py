@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from runyard.cli.connection import connect, home
+from runyard.cli.display import size_in_words
 from runyard.cli.exits import Exit
-from runyard.cli.output import Format, FormatOption, print_fields, print_json
+from runyard.cli.output import Format, FormatOption, print_fields, print_json, print_table
 
 
 def up(
@@ -22,7 +23,7 @@ def up(
 
     Nothing needs this: the SDK starts the service on first use. One that `up` started does not stop when idle.
     """
-    from runyard.lifecycle import start_service
+    from runyard.server.lifecycle import start_service
 
     if begin_anew:
         _move_content_aside()
@@ -30,9 +31,9 @@ def up(
 
 
 def _move_content_aside() -> None:
-    from runyard.backup.restoring import begin_anew
-    from runyard.lifecycle.serving import without_service
-    from runyard.settings import read_settings
+    from runyard.core.settings import read_settings
+    from runyard.server.lifecycle.process import without_service
+    from runyard.storage.backup.restore import begin_anew
 
     with without_service(home()):
         aside = begin_anew(read_settings(home=home()))
@@ -50,12 +51,12 @@ def down(
     Web services go on answering too, unless --services is given: then `runyard up`, or the next use of the SDK, brings
     them back.
     """
-    from runyard.lifecycle import stop_service
-    from runyard.lifecycle.endpoints import answering_services, stop_web_services
+    from runyard.server.lifecycle import stop_service
+    from runyard.server.lifecycle.control import count_web_services, stop_web_services
 
     stopped = stop_service(home())
     stopped_services = stop_web_services(home()) if services else 0
-    answering = answering_services(home())
+    answering = count_web_services(home())
     if output is Format.JSON:
         print_json({"stopped": stopped, "stopped_services": stopped_services, "answering_services": answering})
         return
@@ -75,7 +76,7 @@ def status(output: FormatOption = Format.TEXT) -> None:
 
     With RUNYARD_URL set, the service at that address is asked.
     """
-    from runyard.lifecycle import service_status
+    from runyard.server.lifecycle import service_status
 
     service = connect() if os.environ.get("RUNYARD_URL") else None
     if service is not None and service.is_elsewhere:
@@ -106,7 +107,7 @@ def serve(
     Example: runyard serve --listen 0.0.0.0:8443 --tls-cert service.crt --tls-key service.key
     """
     # `runyard.cli.main` runs `serve` before the command line is built; this function gives its help.
-    from runyard.lifecycle.serving import main
+    from runyard.server.lifecycle.process import main
 
     options = {"--listen": listen, "--tls-cert": tls_cert, "--tls-key": tls_key}
     given = [f"{name}={value}" for name, value in options.items() if value] + ["--no-tls"] * no_tls
@@ -132,3 +133,50 @@ def _show(service: dict[str, Any], output: Format) -> None:
         facts["stands by"] = f"{holder} holds the database"
     named = {name.replace("_", " "): str(value) for name, value in facts.items()}
     print_fields({**named, "home": str(home()), "stays": stays})
+
+
+def du(output: FormatOption = Format.TEXT) -> None:
+    """Show what the home folder's parts take on disk."""
+    parts: dict[str, int] = connect().get("/du")
+    if output is Format.JSON:
+        print_json(parts)
+        return
+    rows = [[name, size_in_words(size)] for name, size in sorted(parts.items(), key=lambda item: -item[1]) if size]
+    print_table(["part", "size"], [*rows, ["total", size_in_words(sum(parts.values()))]], nothing="")
+
+
+def gc(
+    older_than_days: Annotated[float, typer.Option("--older-than", min=0, help="Days since last use.")] = 7.0,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Free disk: blobs nothing refers to, work folders of ended runs, environments and fetched data not used lately.
+
+    Run history, models and datastores are never touched. What goes from the caches is made again when a run needs it.
+    """
+    freed: dict[str, dict[str, int]] = connect().post("/gc", {"older_than_seconds": older_than_days * 86400})
+    if output is Format.JSON:
+        print_json(freed)
+        return
+    rows = [[part, str(what["count"]), size_in_words(what["bytes"])] for part, what in freed.items() if what["count"]]
+    print_table(["part", "removed", "freed"], rows, nothing="Nothing to free.")
+
+
+metrics_app = typer.Typer(no_args_is_help=True, help="Figures for Prometheus.")
+
+
+@metrics_app.callback()
+def _metrics_group() -> None:
+    """Keep the group although it has one command."""
+
+
+@metrics_app.command()
+def token() -> None:
+    """Print the token that opens GET /metrics and nothing else.
+
+    It changes with the owner's token. Keep it in the file that `credentials_file` of Prometheus names.
+
+    Example: runyard metrics token > /etc/prometheus/runyard.token
+    """
+    from runyard.access.tokens import Tokens
+
+    print(Tokens(connect().token).metrics_token())

@@ -3,22 +3,21 @@
 The SDK has its own client for Python 3.6, with the same verbs and the same table of errors.
 """
 
-from runyard.client.address import ServiceAddress, address_in, certificates_file
-from runyard.client.patience import Patience, patiently
-from runyard.client.refusals import ServiceAway, ServiceUntrusted
-from runyard.client.service_client import Answer, ServiceClient, byte_range, decoded, quoted
+from runyard.client.address import ServiceAddress, certificates_file, service_address
+from runyard.client.retry import Backoff, ServiceUnavailable, ServiceUntrusted, retry_while_unavailable
+from runyard.client.service_client import ServiceClient, StreamedResponse, byte_range, decoded, quoted
 
 __all__ = [
-    "Answer",
-    "Patience",
+    "Backoff",
     "ServiceAddress",
-    "ServiceAway",
     "ServiceClient",
+    "ServiceUnavailable",
     "ServiceUntrusted",
-    "address_in",
+    "StreamedResponse",
     "byte_range",
     "certificates_file",
     "decoded",
-    "patiently",
     "quoted",
+    "retry_while_unavailable",
+    "service_address",
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, urlsplit
 
-from runyard.errors import InvalidArgument
+from runyard.core.errors import InvalidArgument
 from runyard_sdk.home import is_of_home
 
 CA_FILE = "service-ca.pem"
@@ -44,7 +44,7 @@ class ServiceAddress(NamedTuple):
         )
 
 
-def address_in(home: Path) -> ServiceAddress:
+def service_address(home: Path) -> ServiceAddress:
     """Current address in the home's service.json. Raises OSError or ValueError if it is missing, invalid or copied from
     another home."""
     found = json.loads((home / "service.json").read_bytes())
@@ -61,7 +61,7 @@ def certificates_file(home: Path) -> Path | None:
     known file."""
     path = home / CA_FILE
     try:
-        ca = address_in(home).ca
+        ca = service_address(home).ca
     except (OSError, ValueError):
         return path if path.is_file() else None
     if not ca or _is_path(ca):

@@ -2,17 +2,18 @@ import http.client
 import itertools
 import json
 import os
+import select
 import ssl
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import IO
 
-from runyard.client.address import ServiceAddress, address_in, api_path
-from runyard.client.connections import Body, Connection, IdleConnections
-from runyard.client.refusals import ServiceAway, away, refused
-from runyard.errors import InvalidArgument, Json
+from runyard.client.address import ServiceAddress, api_path, service_address
+from runyard.client.retry import ServiceUnavailable, connection_error, response_error
+from runyard.core.errors import InvalidArgument, Json
 
 Headers = dict[str, str]
 _REQUEST_ID = "X-Request-Id"
@@ -25,7 +26,7 @@ _BYTES: Headers = {"Content-Type": "application/octet-stream"}
 _JSON: Headers = {"Content-Type": "application/json"}
 
 
-class Answer:
+class StreamedResponse:
     """A response whose body is read as it arrives."""
 
     def __init__(self, response: http.client.HTTPResponse, fail: Callable[[Exception], Exception]) -> None:
@@ -41,6 +42,56 @@ class Answer:
             return piece
         except _REQUEST_ERRORS as problem:
             raise self._fail(problem) from problem
+
+
+Body = bytes | Iterable[bytes] | IO[bytes] | None
+
+
+class ServiceConnection:
+    """One connection to the service, for one request at a time and only in the process that opened it."""
+
+    __slots__ = ("_common", "_http", "_poll", "_process", "_response")
+
+    def __init__(self, http: HTTPConnection, token: str) -> None:
+        """Connects. Raises OSError."""
+        self._http, self._process = http, os.getpid()
+        self._poll: select.poll | None = None
+        self._response: HTTPResponse | None = None
+        self._common = f"Host: {_host_of(http)}\r\nAccept-Encoding: identity\r\nAuthorization: Bearer {token}\r\n"
+        http.connect()
+
+    def send(self, method: str, target: str, body: Body, headers: Mapping[str, str]) -> None:
+        """Send a request. `headers` must have the Content-Length of a body that is not bytes."""
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        if isinstance(body, bytes):
+            lines += f"Content-Length: {len(body)}\r\n"
+        head = f"{method} {target} HTTP/1.1\r\n{self._common}{lines}\r\n".encode("latin-1")
+        if isinstance(body, bytes) and len(body) <= _JOINED_BYTES:
+            self._http.send(head + body)
+        else:
+            self._http.send(head)
+            if body is not None:
+                self._http.send(body)
+
+    def receive(self, method: str) -> HTTPResponse:
+        """Read the head of the response; the caller reads its body."""
+        self._response = HTTPResponse(self._http.sock, method=method)
+        self._response.begin()
+        return self._response
+
+    def is_usable(self) -> bool:
+        """True if a request can be sent on it. An idle connection with data to read was closed by the service."""
+        if self._http.sock is None or self._process != os.getpid():
+            return False
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self._http.sock, select.POLLIN)
+        return not self._poll.poll(0)
+
+    def close(self) -> None:
+        self._http.close()
+        if self._response is not None:
+            self._response.close()
 
 
 class ServiceClient:
@@ -68,7 +119,7 @@ class ServiceClient:
         self._waits_for, self._translate = frozenset(waits_for), translate
         if not (token.isascii() and token.isprintable()):
             raise InvalidArgument("The token holds a line end or another character that no token has.")
-        self._idle = IdleConnections()
+        self._idle = ConnectionPool()
         self._name, self._numbers = os.urandom(4).hex(), itertools.count(1)
 
     def get(self, path: str) -> Json:
@@ -101,7 +152,7 @@ class ServiceClient:
     @contextmanager
     def open(
         self, path: str, method: str = "GET", body: Body = None, headers: Mapping[str, str] | None = None
-    ) -> Iterator[Answer]:
+    ) -> Iterator[StreamedResponse]:
         """Send once and return the response to be read as it arrives. The caller handles status 416, since it knows the
         range. A connection whose response is not read to its end is closed."""
         sent = self._with_id({**(_NONE if body is None else _BYTES), **(headers or {})})
@@ -109,7 +160,7 @@ class ServiceClient:
         is_reusable = False
         try:
             response = self._open_response(connection, method, api_path(path), body, sent)
-            yield Answer(response, lambda problem: self._connection_error(problem, sent))
+            yield StreamedResponse(response, lambda problem: self._connection_error(problem, sent))
             is_reusable = response.isclosed() and not response.will_close
         finally:
             if is_reusable:
@@ -139,7 +190,7 @@ class ServiceClient:
             connection.close()
             raise self._connection_error(problem, sent) from problem
 
-    def _exchange(self, connection: Connection, method: str, target: str, body: Body, headers: Headers) -> bytes:
+    def _exchange(self, connection: ServiceConnection, method: str, target: str, body: Body, headers: Headers) -> bytes:
         response = self._send(connection, method, target, body, headers)
         content = response.read()
         if response.will_close:
@@ -151,7 +202,7 @@ class ServiceClient:
         return content
 
     def _open_response(
-        self, connection: Connection, method: str, target: str, body: Body, headers: Headers
+        self, connection: ServiceConnection, method: str, target: str, body: Body, headers: Headers
     ) -> http.client.HTTPResponse:
         try:
             response = self._send(connection, method, target, body, headers)
@@ -163,7 +214,7 @@ class ServiceClient:
         raise self._response_error(response.status, content, headers)
 
     def _send(
-        self, connection: Connection, method: str, target: str, body: Body, headers: Headers
+        self, connection: ServiceConnection, method: str, target: str, body: Body, headers: Headers
     ) -> http.client.HTTPResponse:
         try:
             connection.send(method, target, body, headers)
@@ -172,35 +223,35 @@ class ServiceClient:
             raise
         return connection.receive(method)
 
-    def _raise_early_refusal(self, connection: Connection, method: str, headers: Headers) -> None:
+    def _raise_early_refusal(self, connection: ServiceConnection, method: str, headers: Headers) -> None:
         """Raise the error that the service sent before it had read the whole body."""
         with suppress(OSError, http.client.HTTPException), closing(connection):
             response = connection.receive(method)
             if response.status >= 400:
                 raise self._response_error(response.status, response.read(), headers)
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> ServiceConnection:
         is_fixed = isinstance(self._where, ServiceAddress)
         try:
-            address = self._where if isinstance(self._where, ServiceAddress) else address_in(self._where)
-            return Connection(address.connection(self._silence_seconds), self.token)
+            address = self._where if isinstance(self._where, ServiceAddress) else service_address(self._where)
+            return ServiceConnection(address.connection(self._silence_seconds), self.token)
         except _REQUEST_ERRORS as problem:
-            raise self._translate(away(problem)) from problem
+            raise self._translate(connection_error(problem)) from problem
         except InvalidArgument as problem:
             if is_fixed:
                 raise
             # service.json may be corrected at any moment.
-            raise self._translate(ServiceAway(str(problem))) from problem
+            raise self._translate(ServiceUnavailable(str(problem))) from problem
 
     def _with_id(self, headers: Headers) -> Headers:
         """Add a request id for the service's access log; a retry has the same id."""
         return {**headers, _REQUEST_ID: f"{self._name}-{next(self._numbers):x}"}
 
     def _response_error(self, status: int, content: bytes, headers: Headers) -> Exception:
-        return self._translate(refused(status, content, headers[_REQUEST_ID], self._waits_for))
+        return self._translate(response_error(status, content, headers[_REQUEST_ID], self._waits_for))
 
     def _connection_error(self, problem: Exception, headers: Headers) -> Exception:
-        return self._translate(away(problem, headers[_REQUEST_ID]))
+        return self._translate(connection_error(problem, headers[_REQUEST_ID]))
 
 
 def byte_range(start: int, length: int | None = None) -> dict[str, str]:
@@ -214,9 +265,49 @@ def decoded(content: bytes) -> Json:
         parsed: Json = json.loads(content) if content else {}
         return parsed
     except ValueError as problem:
-        raise ServiceAway(f"the service answered what is not JSON: {content[:300]!r}") from problem
+        raise ServiceUnavailable(f"the service answered what is not JSON: {content[:300]!r}") from problem
 
 
 def quoted(part: str) -> str:
     """Percent-encode a name or path for an address; slashes stay."""
     return urllib.parse.quote(part, safe="/")
+
+
+_MOST_IDLE = 16
+_JOINED_BYTES = 1 << 16
+"""A body up to this size is sent together with its head: two packets cost the service two reads."""
+
+
+class ConnectionPool:
+    """Idle connections for later requests. Threads share them without a lock: a list's pop and append are atomic. A
+    forked child drops those of its parent."""
+
+    def __init__(self) -> None:
+        self._idle: list[ServiceConnection] = []
+
+    def take(self) -> ServiceConnection | None:
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                return None
+            if connection.is_usable():
+                return connection
+            connection.close()
+        return None
+
+    def put(self, connection: ServiceConnection) -> None:
+        if len(self._idle) < _MOST_IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        while (connection := self.take()) is not None:
+            connection.close()
+
+
+def _host_of(http: HTTPConnection) -> str:
+    name = http.host if http.host.isascii() else http.host.encode("idna").decode("ascii")
+    name = f"[{name}]" if ":" in name else name
+    return name if http.port == http.default_port else f"{name}:{http.port}"

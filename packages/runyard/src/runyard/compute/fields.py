@@ -8,7 +8,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
-from runyard.errors import InvalidArgument
+from runyard.core.errors import InvalidArgument
 
 F = TypeVar("F")
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from runyard.model.findings import Finding
-from runyard.planning.vm_sizes import NodeResources
-from runyard.ports.clock import Clock
-from runyard.ports.engine import Disk, Engine, NodePool, Site
-from runyard.ports.stores import NodeStore
+from runyard.compute.vm_sizes import NodeResources
+from runyard.core.definitions.run import RunDefinition
+from runyard.core.ports.clock import Clock
+from runyard.core.ports.engine import Disk, Engine, NodePool, Site
+from runyard.core.ports.stores import NodeStore
+from runyard.core.records.assets import Asset
+from runyard.core.records.health import HealthFinding
+from runyard.core.records.nodes import Node, NodeAllocation
+from runyard.core.records.runs import RunId, RunRecord
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -75,10 +79,35 @@ class ComputeKind(Generic[T, S]):
     """Help text of `runyard compute attach KIND`."""
     shown: Callable[[T], str] = lambda target: ""
     """Where a target is, shown to users: "Slurm at login.example"."""
-    findings: Callable[[], Sequence[Finding]] = lambda: ()
+    findings: Callable[[], Sequence[HealthFinding]] = lambda: ()
     """Findings of `runyard doctor` about it on this machine."""
 
     def open_site(self, target: T, settings: S, needs: SiteNeeds) -> Site:
         made = self.make(target, settings, needs)
         name = f"{self.name} {self.place(target, settings)}".strip()
         return Site(name, made.engine, made.pool, made.url, self.disk, self.queues_itself, made.warm, made.close)
+
+
+class QueuePool:
+    """Pool of a cluster with a queue of its own: it has no nodes."""
+
+    def check(self, cluster: Asset, definition: RunDefinition) -> None:
+        pass
+
+    def hold(self, cluster: Asset, run: RunRecord) -> NodeAllocation:
+        return NodeAllocation(waits_for=f"'{cluster.name}' has a queue of its own.")
+
+    def held_by(self, cluster: Asset, run: RunRecord) -> NodeAllocation:
+        return NodeAllocation()
+
+    def release(self, run_id: RunId) -> None:
+        pass
+
+    def resize(self, clusters: Sequence[Asset], living: set[RunId]) -> None:
+        pass
+
+    def gpus_promised(self, cluster: Asset) -> int | None:
+        return int((cluster.body.get("resources") or {}).get("gpu") or 0)
+
+    def list(self, cluster: Asset) -> Sequence[Node]:
+        return ()

@@ -3,8 +3,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runyard.compute.kind import ComputeKind
-from runyard.errors import EngineError
-from runyard.plugins import Plugins, list_plugins
+from runyard.core.errors import EngineError
+from runyard.core.plugins import Plugins, list_plugins
 
 GROUP = "runyard.compute"
 LOCAL = "local"

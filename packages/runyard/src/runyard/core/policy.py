@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from runyard.core.errors import Forbidden
 from runyard.core.principal import Principal, Role
-from runyard.errors import Forbidden
 
 
 class Reach(StrEnum):

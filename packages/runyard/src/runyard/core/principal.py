@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from runyard.model.runs import AttemptId, RunId
+from runyard.core.records.runs import AttemptId, RunId
 
 if TYPE_CHECKING:
     from runyard.core.policy import Action

@@ -9,7 +9,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from runyard.errors import InvalidArgument, Json
+from runyard.core.errors import InvalidArgument, Json
 
 _Record = TypeVar("_Record")
 _Read = Callable[[Any, str], Any]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from runyard.environments.durable import locked_if_free, write_beside
+from runyard.core.durable_files import replace_file, try_exclusive_lock
 from runyard.environments.folder import SCRATCH, EnvironmentFolder
-from runyard.environments.lockfile import Lock
+from runyard.environments.lockfile import LockFile
 
 NOT_ENVIRONMENTS = frozenset({"locks", "wheels"})
 LIMIT_VARIABLE = "RUNYARD_ENVIRONMENTS_BYTES"
@@ -42,7 +42,7 @@ def list_built(root: Path) -> list[CachedEnvironment]:
             continue
         if facts is None:
             continue
-        with locked_if_free(folder.use_lock) as free:
+        with try_exclusive_lock(folder.use_lock) as free:
             in_use = not free
         found.append(
             CachedEnvironment(
@@ -50,7 +50,7 @@ def list_built(root: Path) -> list[CachedEnvironment]:
                 bytes=_size(folder.path) + int(facts.image.get("bytes", 0)),
                 last_used_at=datetime.fromtimestamp(used, UTC),
                 python=facts.version,
-                packages=Lock.parse(facts.whole_lock).versions,
+                packages=LockFile.parse(facts.whole_lock).versions,
                 in_use=in_use,
                 image=str(facts.image.get("id", "")),
             )
@@ -117,8 +117,8 @@ def remove_unfinished(root: Path) -> None:
     for folder in (EnvironmentFolder(root, key) for key in keys):
         with (
             suppress(OSError),
-            locked_if_free(folder.builder_lock) as not_building,
-            locked_if_free(folder.use_lock) as free,
+            try_exclusive_lock(folder.builder_lock) as not_building,
+            try_exclusive_lock(folder.use_lock) as free,
         ):
             if not_building and free and not folder.ready.exists():
                 folder.remove()
@@ -127,7 +127,7 @@ def remove_unfinished(root: Path) -> None:
 
 
 def _removed(folder: EnvironmentFolder, last_used: float) -> bool:
-    with locked_if_free(folder.builder_lock) as not_building, locked_if_free(folder.use_lock) as unused:
+    with try_exclusive_lock(folder.builder_lock) as not_building, try_exclusive_lock(folder.use_lock) as unused:
         if not (not_building and unused):
             return False
         # A run may have found it since it was listed.
@@ -151,7 +151,7 @@ def _known_size(folder: EnvironmentFolder) -> int:
     facts = folder.facts()
     size = _size(folder.path) + int(facts.image.get("bytes", 0) if facts else 0)
     with suppress(OSError):  # removed meanwhile, or the disk is full
-        write_beside(file, str(size).encode())
+        replace_file(file, str(size).encode())
     return size
 
 

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runyard.environments.durable import write_beside
+from runyard.core.durable_files import replace_file
+from runyard.core.ports.environments import BuiltEnvironment
+from runyard.core.records.launch_plan import EnvironmentSpec
 from runyard.environments.interpreters import Interpreter
-from runyard.environments.lockfile import Lock
-from runyard.model.plan import EnvironmentSpec
-from runyard.ports.environments import BuiltEnvironment
+from runyard.environments.lockfile import LockFile
 
 FORMAT = 1
 LONGEST_SHEBANG = 127
@@ -20,7 +20,7 @@ KNOWN_LATER = ("builds", "library_links", "conda", "image", "sources", "locked")
 """Fields of a spec that are left out of its key when empty, so that keys of older versions stay valid."""
 
 
-def key_of(spec: EnvironmentSpec) -> str:
+def environment_key(spec: EnvironmentSpec) -> str:
     """Key of the environment: equal for specs that ask for the same, whatever their notes."""
     fields: dict[str, Any] = {**asdict(spec), "format": FORMAT}
     del fields["notes"], fields["python_instead"]
@@ -33,7 +33,7 @@ def key_of(spec: EnvironmentSpec) -> str:
 
 
 @dataclass(frozen=True)
-class Facts:
+class EnvironmentFacts:
     """Content of `.ready`: what a finished environment was built from."""
 
     lock: str
@@ -54,7 +54,7 @@ class Facts:
     def whole_lock(self) -> str:
         if self.lock.startswith("# "):
             return self.lock
-        return replace(Lock.parse(self.lock), python=self.version, compiled=tuple(self.compiled.values())).text()
+        return replace(LockFile.parse(self.lock), python=self.version, compiled=tuple(self.compiled.values())).text()
 
 
 class EnvironmentFolder:
@@ -85,10 +85,10 @@ class EnvironmentFolder:
             return None
         return self._built(facts)
 
-    def facts(self) -> "Facts | None":
+    def facts(self) -> "EnvironmentFacts | None":
         """The facts of the finished environment; None if there is none."""
         try:
-            return Facts(**json.loads(self.ready.read_bytes()))
+            return EnvironmentFacts(**json.loads(self.ready.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 
@@ -130,14 +130,16 @@ class EnvironmentFolder:
                 script.write_bytes(self._shebang() + rest)
                 script.chmod(mode)
 
-    def finish(self, lock: Lock, *, compiled: Mapping[str, str], path_variables: Mapping[str, str]) -> BuiltEnvironment:
+    def finish(
+        self, lock: LockFile, *, compiled: Mapping[str, str], path_variables: Mapping[str, str]
+    ) -> BuiltEnvironment:
         """Mark the build complete; `find` returns it afterwards. `compiled`: requirements by keys of their wheels."""
         lock_text = replace(lock, compiled=tuple(compiled.values())).text()
         python_mtime = os.stat(self.python).st_mtime_ns
-        facts = Facts(lock_text, lock.python, python_mtime, dict(compiled), dict(path_variables))
+        facts = EnvironmentFacts(lock_text, lock.python, python_mtime, dict(compiled), dict(path_variables))
         # On a journaling file system this fsync also commits the links made before it; the files of the packages are
         # in the package cache already.
-        write_beside(self.ready, json.dumps(vars(facts)).encode(), durable=True)
+        replace_file(self.ready, json.dumps(vars(facts)).encode(), durable=True)
         return self._built(facts)
 
     def remove(self) -> None:
@@ -146,7 +148,7 @@ class EnvironmentFolder:
         if self.path.exists():
             shutil.rmtree(self.path)
 
-    def _built(self, facts: "Facts") -> BuiltEnvironment:
+    def _built(self, facts: "EnvironmentFacts") -> BuiltEnvironment:
         return BuiltEnvironment(self.key, self.python, facts.whole_lock, facts.path_variables)
 
     def _shebang(self) -> bytes:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from runyard.environments.durable import write_beside
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.plan import EnvironmentSpec
+from runyard.core.durable_files import replace_file
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.records.environments import FailureCause
+from runyard.core.records.launch_plan import EnvironmentSpec
 
 EXECUTABLE = re.compile(r"python(3(\.\d+)?)?")
 PROBE = (
@@ -40,7 +40,7 @@ class Interpreter:
         return ".".join(map(str, self.version))
 
 
-def choose(spec: EnvironmentSpec, found: list[Interpreter]) -> tuple[Interpreter, str]:
+def choose_interpreter(spec: EnvironmentSpec, found: list[Interpreter]) -> tuple[Interpreter, str]:
     """Choose the interpreter for a spec; returns it with a line for the build log ('' if it is what was asked for).
 
     Raises EnvironmentFailed if the spec needs an exact version that is not there."""
@@ -56,7 +56,7 @@ def choose(spec: EnvironmentSpec, found: list[Interpreter]) -> tuple[Interpreter
     return _nearest(spec.python or own_minor(), usable)
 
 
-def discover(cache: Path, variables: Mapping[str, str]) -> list[Interpreter]:
+def discover_interpreters(cache: Path, variables: Mapping[str, str]) -> list[Interpreter]:
     """Find every CPython 3.6 or newer. Each executable is started once; `cache` keeps the result by path and mtime."""
     known = _read(cache)
     now: dict[str, dict[str, object]] = {}
@@ -68,7 +68,7 @@ def discover(cache: Path, variables: Mapping[str, str]) -> list[Interpreter]:
         now[path] = entry
     if now != known:
         with suppress(OSError):  # a full disk only costs another probe
-            write_beside(cache, json.dumps(now).encode())
+            replace_file(cache, json.dumps(now).encode())
     return [_interpreter(entry["interpreter"]) for entry in now.values() if entry["interpreter"]]
 
 
@@ -102,7 +102,7 @@ def _missing(spec: EnvironmentSpec, usable: list[Interpreter]) -> EnvironmentFai
     return EnvironmentFailed(
         f"{what} needs Python {' or '.join(minors)}, and this machine has {here}.",
         hint=f"Install one where it is found: {how_to_install(minors)}; then submit again.",
-        cause=Cause.NO_PYTHON,
+        cause=FailureCause.NO_PYTHON,
         said="",
         pythons=minors,
     )

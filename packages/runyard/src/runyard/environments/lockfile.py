@@ -18,7 +18,7 @@ COMPILED = "compiled"
 
 
 @dataclass(frozen=True)
-class Lock:
+class LockFile:
     packages: str
     """Requirements with exact versions and file hashes, as uv writes them."""
     python: str = ""
@@ -31,7 +31,7 @@ class Lock:
     """Exact requirements that were compiled against the others."""
 
     @classmethod
-    def parse(cls, text: str) -> "Lock":
+    def parse(cls, text: str) -> "LockFile":
         """Parse a lock of any version; unknown header lines are ignored."""
         found, compiled = dict[str, str](), list[str]()
         for line in text.splitlines():
@@ -72,16 +72,16 @@ class Lock:
         same = self.platform.split()[:2] in ([], this_platform().split()[:2])
         return same and self.python_minor == ".".join(python.split(".")[:2])
 
-    def is_like(self, other: "Lock") -> bool:
+    def is_like(self, other: "LockFile") -> bool:
         """Whether both have the same packages and Python minor version; their platforms may differ."""
         return _content(self) == _content(other)
 
-    def made_here(self, python: str) -> "Lock":
+    def for_this_machine(self, python: str) -> "LockFile":
         """The same packages, for this machine's platform and that Python."""
         return replace(self, python=python, implementation="cpython", platform=this_platform())
 
 
-def _content(lock: Lock) -> tuple[object, ...]:
+def _content(lock: LockFile) -> tuple[object, ...]:
     return lock.packages, lock.compiled, lock.base, lock.python_minor, lock.implementation
 
 

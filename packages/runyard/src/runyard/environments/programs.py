@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from runyard.planning.passwords import hidden
+from runyard.core.url_secrets import redacted
 
-Say = Callable[[str], None]
+LogLine = Callable[[str], None]
 LONGEST_LINE = 4096
-LOUDEST = 8 * 2**20
-FIRST_WORDS, LAST_WORDS = 200, 2000
+MOST_OUTPUT_BYTES = 8 * 2**20
+FIRST_LINES, LAST_LINES = 200, 2000
 
 
 @dataclass(frozen=True)
-class Spoken:
+class ProgramResult:
     """Exit code and output of a program; of long output, the first and the last lines."""
 
     exit_code: int
@@ -25,13 +25,13 @@ class RunProgram(Protocol):
     """Runs a program to its end; see `run_program`."""
 
     def __call__(
-        self, command: Sequence[str], log: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
-    ) -> Spoken: ...
+        self, command: Sequence[str], log: LogLine, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
+    ) -> ProgramResult: ...
 
 
-def run_saying(
-    command: Sequence[str], log: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
-) -> Spoken:
+def run_program(
+    command: Sequence[str], log: LogLine, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
+) -> ProgramResult:
     """Run a program to its end and pass its output to `log`, line by line, with secrets of URLs redacted.
 
     Long lines are cut, and output after 8 MiB is not logged. The program inherits the descriptors `held`, so their
@@ -47,39 +47,39 @@ def run_saying(
     )
     with process:
         assert process.stdout
-        lines = listen(process.stdout, log)
-    return Spoken(process.returncode, lines)
+        lines = read_output(process.stdout, log)
+    return ProgramResult(process.returncode, lines)
 
 
-def listen(output: IO[bytes], log: Say) -> list[str]:
+def read_output(output: IO[bytes], log: LogLine) -> list[str]:
     """Read the output to its end, pass each line to `log`, and return the lines that are kept."""
-    bounded = _Heard(log)
+    bounded = _BoundedOutput(log)
     for line in _lines(output):
-        bounded.take(hidden(line))
+        bounded.take(redacted(line))
     return bounded.lines
 
 
-class _Heard:
+class _BoundedOutput:
     """Bounds the output of a program, in the log and in memory."""
 
-    def __init__(self, log: Say) -> None:
-        self._log, self._left = log, LOUDEST
+    def __init__(self, log: LogLine) -> None:
+        self._log, self._left = log, MOST_OUTPUT_BYTES
         self._first: list[str] = []
-        self._last: deque[str] = deque(maxlen=LAST_WORDS)
+        self._last: deque[str] = deque(maxlen=LAST_LINES)
 
     @property
     def lines(self) -> list[str]:
         return [*self._first, *self._last]
 
     def take(self, line: str) -> None:
-        kept = self._first if len(self._first) < FIRST_WORDS else self._last
+        kept = self._first if len(self._first) < FIRST_LINES else self._last
         kept.append(line)
         if self._left <= 0:
             return
         self._left -= len(line) + 1
         self._log(line)
         if self._left <= 0:
-            self._log(f"This program has said more than {LOUDEST // 2**20} MiB; the rest is left out.")
+            self._log(f"This program has said more than {MOST_OUTPUT_BYTES // 2**20} MiB; the rest is left out.")
 
 
 def _lines(stream: IO[bytes]) -> Iterator[str]:

@@ -17,24 +17,31 @@ import socket
 import sys
 from pathlib import Path
 
-from runyard.errors import Json, RunyardError
-from runyard.model.runs import AttemptId, run_of
-from runyard.node.agent_socket import AGENT_LOCK, AGENT_SOCKET, ANOTHER_AGENT
-from runyard.node.attempt import AttemptFolder, attempt_folders
-from runyard.node.containers.sweeping import ContainerSweep
-from runyard.node.data.mount_points import sweep_left
-from runyard.node.event_loop import EventLoop, now
-from runyard.node.fence import end_all_parts, guard_words, open_guard
-from runyard.node.line_socket import OTHER_HOME, is_for, read_line, socket_address
-from runyard.node.network import why_no_private_network
-from runyard.node.overdue import Overdue
-from runyard.node.processes import ProcessId, prepare_out_of_memory_kills
+from runyard.core.errors import Json, RunyardError
+from runyard.core.plan_json import prepare_plan_reader
+from runyard.core.records.runs import AttemptId, run_of
+from runyard.core.umask import keep_files_private, users_umask
+from runyard.node.containers.markers import ContainerSweeper
+from runyard.node.data.mount_points import unmount_leftovers
+from runyard.node.guard import format_guard, kill_all_tasks, open_guard
+from runyard.node.home_socket import (
+    AGENT_LOCK,
+    AGENT_SOCKET,
+    ANOTHER_AGENT,
+    OTHER_HOME,
+    is_for_home,
+    read_line,
+    socket_address,
+)
+from runyard.node.network.private_network import why_no_private_network
+from runyard.node.processes.event_loop import EventLoop, now
+from runyard.node.processes.procfs import ProcessId, cache_oom_counters
 from runyard.node.sdk_folder import Bytecode, ensure_sdk_folder
-from runyard.node.supervisor import supervise
+from runyard.node.stop_enforcer import StopEnforcer
+from runyard.node.supervisor.task_supervisor import supervise
+from runyard.node.task_folder import TaskFolder, list_task_folders
 from runyard.node.version import node_version
-from runyard.planning.plan_json import prepare_plan_reader
 from runyard.process_logs import configure_logging, label_lines
-from runyard.umask import keep_files_private, users_umask
 
 _IDLE_SECONDS, _IDLE_WITHOUT_SERVICE_SECONDS, _POLL_SECONDS = 30 * 60, 60, 30
 _MOST_RESTARTS = 5
@@ -56,11 +63,11 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None, keepe
     configure_logging("agent", home)
     agent = Agent(home, lock, guard, keeper)
     prepare_plan_reader()
-    prepare_out_of_memory_kills()
+    cache_oom_counters()
     # The collector would write to these objects, and copy-on-write would give each supervisor its own pages of them.
     gc.collect()
     gc.freeze()
-    if not agent.stand_guard():
+    if not agent.watch_guard():
         return 0
     agent.listen()
     log.info("The agent %s starts supervisors for %s.", node_version(), home)
@@ -69,7 +76,7 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None, keepe
             os.write(ready_fd, b"1")
         os.close(ready_fd)
     why_no_private_network()  # asks the kernel once, for all supervisors
-    agent.take_over()
+    agent.adopt_tasks()
     agent.serve()
     return 0
 
@@ -78,8 +85,8 @@ class Agent:
     def __init__(self, home: Path, lock: int, guard: ProcessId | None, keeper: ProcessId | None) -> None:
         self._home, self._lock, self._guard, self._version = home, lock, guard, node_version()
         self._keeper = keeper
-        self._loop, self._stop_enforcer = EventLoop(), Overdue()
-        self._container_sweeper = ContainerSweep(home, self._close_own_descriptors)
+        self._loop, self._stop_enforcer = EventLoop(), StopEnforcer()
+        self._container_sweeper = ContainerSweeper(home, self._close_own_descriptors)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._children: dict[int, str] = {}
         self._adopted: dict[int, str] = {}
@@ -89,19 +96,19 @@ class Agent:
         self._is_leaving = False
         self._sdk: Path | None = None
 
-    def stand_guard(self) -> bool:
+    def watch_guard(self) -> bool:
         """Watch the guard process. Return False, with all tasks killed, when it has already ended."""
         if self._guard is None:
             return True
         descriptor = open_guard(self._guard)
         if descriptor is None:
-            end_all_parts(self._home)
+            kill_all_tasks(self._home)
             return False
         self._loop.on_readable(descriptor, self._guard_ended)
         return True
 
     def _guard_ended(self) -> None:
-        end_all_parts(self._home)
+        kill_all_tasks(self._home)
         self._children.clear()
         self._is_leaving = True
 
@@ -121,10 +128,10 @@ class Agent:
         beside.write_text(json.dumps(facts), encoding="utf-8")
         beside.rename(self._home / "agent.json")
 
-    def take_over(self) -> None:
+    def adopt_tasks(self) -> None:
         """Start a supervisor for each task that an earlier agent left, and unmount what ended tasks left."""
-        sweep_left(self._home)
-        for folder in attempt_folders(self._home):
+        unmount_leftovers(self._home)
+        for folder in list_task_folders(self._home):
             self._start(folder)
 
     def serve(self) -> None:
@@ -132,13 +139,13 @@ class Agent:
             self._loop.wait(self._seconds_to_next())
             if self._is_leaving:
                 break
-            self._stop_enforcer.end_what_is_due()
+            self._stop_enforcer.kill_overdue()
             self._container_sweeper.begin_if_due()
             for pid in [pid for pid in self._children if self._loop.exit_status(pid) is not None]:
                 self._ended(self._children.pop(pid))
             for part in [part for part, at in self._restart_at.items() if at <= now()]:
                 del self._restart_at[part]
-                self._start(AttemptFolder(self._home, part))
+                self._start(TaskFolder(self._home, part))
             if self._children or self._adopted or self._restart_at:
                 self._last_busy = now()
             elif self._may_exit():
@@ -172,7 +179,7 @@ class Agent:
     def _answer(self, line: bytes) -> Json:
         try:
             request = json.loads(line)
-            if not is_for(self._home, request):
+            if not is_for_home(self._home, request):
                 return {OTHER_HOME: True}
             return self._do(request["op"], request)
         except RunyardError as e:
@@ -182,22 +189,22 @@ class Agent:
 
     def _do(self, op: str, request: Json) -> Json:
         if op in ("start", "recover"):
-            return {"pid": self._start(AttemptFolder(self._home, request["part"]))}
+            return {"pid": self._start(TaskFolder(self._home, request["part"]))}
         if op == "cancel":
-            AttemptFolder(self._home, request["part"]).want_cancel(
+            TaskFolder(self._home, request["part"]).request_cancel(
                 float(request["grace"]), request.get("end_as", "canceled")
             )
             return {}
         if op == "status":
             parts = {part: pid for pid, part in self._children.items()}
-            guard = None if self._guard is None else guard_words(self._guard)
+            guard = None if self._guard is None else format_guard(self._guard)
             return {"pid": os.getpid(), "version": self._version, "attempts": parts, "guard": guard}
         if op == "exit":
             self._is_leaving = True
             return {}
         raise ValueError(f"unknown op {op!r}")
 
-    def _start(self, folder: AttemptFolder) -> int | None:
+    def _start(self, folder: TaskFolder) -> int | None:
         """Fork a supervisor and return its pid. Return None when the task has one already, or is gone."""
         lock = folder.take_lock() if folder.exists() else None
         if lock is None:
@@ -222,10 +229,10 @@ class Agent:
             except (OSError, RunyardError):
                 return None  # the supervisor gets the same error, and can report it
             self._bytecode = Bytecode(self._sdk)
-        self._bytecode.drop_torn()
+        self._bytecode.remove_truncated()
         return self._sdk
 
-    def _watch_adopted(self, folder: AttemptFolder) -> None:
+    def _watch_adopted(self, folder: TaskFolder) -> None:
         """Watch a supervisor that an earlier agent forked: it is no child of this process, so by a pidfd."""
         followed = {*self._children.values(), *self._adopted.values()}
         if folder.part in followed or not folder.exists():
@@ -250,9 +257,9 @@ class Agent:
 
     def _ended(self, part: str) -> None:
         """Restart a supervisor that was killed: one that finished has deleted the task's folder."""
-        if not AttemptFolder(self._home, part).exists():
+        if not TaskFolder(self._home, part).exists():
             self._restarts.pop(part, None)
-            self._container_sweeper.look_soon()
+            self._container_sweeper.schedule_soon()
             return
         restarts = self._restarts[part] = self._restarts.get(part, 0) + 1
         again = "another one recovers it" if restarts <= _MOST_RESTARTS else "it is given up"
@@ -269,7 +276,7 @@ class Agent:
         for pidfd in self._adopted:
             os.close(pidfd)
 
-    def _become_supervisor(self, folder: AttemptFolder, lock: int, sdk: Path | None) -> None:
+    def _become_supervisor(self, folder: TaskFolder, lock: int, sdk: Path | None) -> None:
         status = 1
         try:
             os.setsid()
@@ -291,7 +298,7 @@ def _run_of(part: str) -> str:
     return run_of(AttemptId(part))
 
 
-def _redirect_output(folder: AttemptFolder) -> None:
+def _redirect_output(folder: TaskFolder) -> None:
     log = os.open(folder.supervisor_log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, nothing), (1, log), (2, log)):

@@ -16,15 +16,15 @@ import signal
 import sys
 from pathlib import Path
 
-from runyard.node.exit_status import (
+from runyard.node.processes.exit_status import (
     ENDS,
     has_unregistered,
-    insist_on_status,
-    leave_status,
-    registered,
+    registered_file,
     wait_status,
+    write_status_durably,
+    write_unregistered_status,
 )
-from runyard.node.processes import adopt_orphans, die_with_parent, identify, leads_session
+from runyard.node.processes.procfs import adopt_orphans, die_with_parent, identify, is_session_leader
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
@@ -49,7 +49,7 @@ def _be_agent(home: Path, ready_fd: int | None, guard: str | None) -> int:
     keeper = os.getppid()
     die_with_parent(keeper)
     from runyard.node.agent import main as serve
-    from runyard.node.fence import parse_guard
+    from runyard.node.guard import parse_guard
 
     return serve(home, ready_fd, None if guard is None else parse_guard(guard), identify(keeper))
 
@@ -77,14 +77,14 @@ def _write_status(home: Path, pid: int, status: int) -> None:
         return
     folders = [folder / ENDS for folder in _task_folders(home)]
     # Read first: the process may be registered in between.
-    may_own_it = [ends for ends in folders if has_unregistered(ends)] if leads_session(pid) else []
-    rooms = [room for ends in folders if os.path.exists(room := registered(ends, process))]
+    may_own_it = [ends for ends in folders if has_unregistered(ends)] if is_session_leader(pid) else []
+    rooms = [room for ends in folders if os.path.exists(room := registered_file(ends, process))]
     for room in rooms:
         with contextlib.suppress(OSError):
-            insist_on_status(room, status)
+            write_status_durably(room, status)
     for ends in may_own_it if not rooms else ():  # otherwise a script started it
         with contextlib.suppress(OSError):
-            leave_status(ends, process, status)
+            write_unregistered_status(ends, process, status)
 
 
 def _task_folders(home: Path) -> list[Path]:

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from runyard.errors import EngineError
-from runyard.run_folders import sdk_root
-from runyard.version import VERSION
+from runyard.core.errors import EngineError
+from runyard.core.run_folders import sdk_root
+from runyard.core.version import VERSION
 
 _PACKAGES = ("azureml", "runyard_sdk")
 _SMALLEST_BLOCK = 512
@@ -37,7 +37,7 @@ class Bytecode:
         packages = (path for path, _, names in os.walk(folder) if "__init__.py" in names)
         self._seen = {os.path.join(path, "__pycache__"): 0 for path in packages}
 
-    def drop_torn(self) -> None:
+    def remove_truncated(self) -> None:
         """Remove files that may be truncated, in folders that have changed. Python makes them again."""
         for cache, seen in self._seen.items():
             with contextlib.suppress(OSError):

@@ -2,22 +2,10 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from runyard.core.version import VERSION
 from runyard.node.sdk_folder import sdk_digest
-from runyard.version import VERSION
 
-_PACKAGES = (
-    "node",
-    "mounting",
-    "transfers",
-    "datastores",
-    "blobs",
-    "environments",
-    "web",
-    "planning",
-    "model",
-    "run_folders.py",
-    "umask.py",
-)
+_PACKAGES = ("node", "data", "environments", "storage/blobs", "core", "client", "process_logs")
 
 
 def node_version() -> str:

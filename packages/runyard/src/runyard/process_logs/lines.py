@@ -25,12 +25,12 @@ class RequestFacts(Protocol):
 current_request: ContextVar[RequestFacts | None] = ContextVar("current_request", default=None)
 
 
-def line_of(record: logging.LogRecord, component: str, run: str | None = None) -> dict[str, Any]:
+def log_line(record: logging.LogRecord, component: str, run: str | None = None) -> dict[str, Any]:
     """Fields of a log line. Its run is that of `extra={"run": RUN_ID}`, else of the request, else `run`."""
     request = current_request.get()
     run = getattr(record, "run", None) or (request.run if request else None) or run
     line: dict[str, Any] = {
-        "time": time_text(record.created),
+        "time": format_time(record.created),
         "level": record.levelname.lower(),
         "component": component,
         "pid": record.process,
@@ -46,11 +46,11 @@ def line_of(record: logging.LogRecord, component: str, run: str | None = None) -
     return line
 
 
-def encoded(line: Mapping[str, Any]) -> bytes:
+def encode_line(line: Mapping[str, Any]) -> bytes:
     return json.dumps(line, default=str).encode("ascii") + b"\n"
 
 
-def readable(line: Mapping[str, Any]) -> str:
+def format_line(line: Mapping[str, Any]) -> str:
     """Text for people: one line, and the traceback below it. Control characters are escaped, because a message may hold
     input from strangers."""
     names = [f"{name}={line[name]}" for name in ("run", "request") if line.get(name)]
@@ -60,7 +60,7 @@ def readable(line: Mapping[str, Any]) -> str:
     return f"{text}\n{error}"
 
 
-def time_text(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 

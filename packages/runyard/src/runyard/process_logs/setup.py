@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from runyard.process_logs.lines import LEVELS, encoded, line_of, readable, time_text
-from runyard.process_logs.rotating_file import RotatingFile
-from runyard.process_logs.standard_error import is_own_file, keep_end, write_if_it_can
+from runyard.process_logs.lines import LEVELS, encode_line, format_line, format_time, log_line
+from runyard.process_logs.output import RotatingFile, is_standard_error, keep_tail, write_without_blocking
 
 LOG_FOLDER = "process-logs"
 LEVEL_VARIABLE = "RUNYARD_LOG_LEVEL"
@@ -31,8 +30,8 @@ def log_file(home: Path, name: str) -> Path:
 def open_log(home: Path, name: str, component: str) -> RotatingFile:
     def lost(lines: int) -> bytes:
         message = f"{lines} log lines before this one could not be written."
-        facts = {"time": time_text(time.time()), "level": "warning", "component": component, "pid": os.getpid()}
-        return encoded({**facts, "message": message})
+        facts = {"time": format_time(time.time()), "level": "warning", "component": component, "pid": os.getpid()}
+        return encode_line({**facts, "message": message})
 
     return RotatingFile(log_file(home, name), lost)
 
@@ -45,7 +44,7 @@ def configure_logging(component: str, home: Path) -> None:
     small.
     """
     level = log_level().upper()
-    is_background = is_own_file(home / f"{component}.log")
+    is_background = is_standard_error(home / f"{component}.log")
     to_file = _FileHandler(open_log(home, component, component), component)
     to_error = _ErrorHandler(component, is_background)
     to_error.setLevel(logging.WARNING if is_background else logging.DEBUG)
@@ -82,7 +81,7 @@ class _FileHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._file.write(encoded(line_of(record, self.component, self.run)))
+            self._file.write(encode_line(log_line(record, self.component, self.run)))
         except Exception:
             self.handleError(record)
 
@@ -99,13 +98,13 @@ class _ErrorHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            text = readable(line_of(record, self.component, self.run))
+            text = format_line(log_line(record, self.component, self.run))
             if sys.stderr is sys.__stderr__:
-                write_if_it_can(text.encode("utf-8", "backslashreplace"))
+                write_without_blocking(text.encode("utf-8", "backslashreplace"))
             else:  # replaced in this process, e.g. by a test
                 sys.stderr.write(text)
             if self.is_own:
-                keep_end(2)
+                keep_tail(2)
         except Exception:
             self.handleError(record)
 

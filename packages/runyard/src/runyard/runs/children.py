@@ -3,12 +3,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from runyard.errors import Conflict
-from runyard.model.runs import RunId, RunQuery, RunRecord, RunStatus
-from runyard.ports.stores import RunStore
+from runyard.core.errors import Conflict
+from runyard.core.ports.stores import RunStore
+from runyard.core.records.runs import RunId, RunQuery, RunRecord, RunStatus
 
 if TYPE_CHECKING:
-    from runyard.runs.scheduling.controller import Controller
+    from runyard.runs.scheduling.controller import RunController
 
 _CODE_PROPERTIES = ("ContentSnapshotId", "_azureml.ComputeTargetType")
 _REPOSITORY_PREFIXES = ("azureml.git.", "mlflow.source.git.")
@@ -51,24 +51,24 @@ def children_of(runs: RunStore, parent: RunRecord, status: Sequence[RunStatus] =
     return found
 
 
-def canceled_with(runs: RunStore, controller: "Controller", ancestor: RunRecord) -> list[RunRecord]:
+def descendants_to_cancel(runs: RunStore, controller: "RunController", ancestor: RunRecord) -> list[RunRecord]:
     """Descendants, each after its parent, without those of a kind that cancels its children itself."""
     if controller.kinds.of(ancestor).has_children:
         return []
     found: list[RunRecord] = []
     for child in children_of(runs, ancestor):
-        found += [child, *canceled_with(runs, controller, child)]
+        found += [child, *descendants_to_cancel(runs, controller, child)]
     return found
 
 
-def cancel_below(runs: RunStore, controller: "Controller", ancestor: RunRecord) -> None:
+def cancel_descendants(runs: RunStore, controller: "RunController", ancestor: RunRecord) -> None:
     """Begin to cancel unfinished descendants. Safe to repeat. Interactive ones end with their parent."""
-    for descendant in canceled_with(runs, controller, ancestor):
+    for descendant in descendants_to_cancel(runs, controller, ancestor):
         if not descendant.is_interactive and not descendant.status.is_terminal:
             controller.cancel(descendant.id)
 
 
-def close_open_children(runs: RunStore, ended: RunRecord) -> None:
+def close_interactive_children(runs: RunStore, ended: RunRecord) -> None:
     """End the interactive descendants of an ended run, whose script can no longer end them. Safe to repeat.
 
     Submitted children have processes of their own and go on.
@@ -81,4 +81,4 @@ def close_open_children(runs: RunStore, ended: RunRecord) -> None:
             closed = runs.move(runs.get(child.id), end, message=f"Ended with its parent {ended.id}.")
         except Conflict:
             continue  # its own script has just ended it
-        close_open_children(runs, closed)
+        close_interactive_children(runs, closed)

@@ -1,7 +1,7 @@
-from runyard.model.assets import AssetKind
-from runyard.model.runs import RunRecord
-from runyard.ports.stores import AssetStore
-from runyard.services.data.lineage import Lineage
+from runyard.core.ports.stores import AssetStore
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.runs import RunRecord
+from runyard.data.datasets.lineage import Lineage
 
 
 class DirectInputs:

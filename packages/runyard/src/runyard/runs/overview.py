@@ -2,20 +2,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runyard.core.data_plan import data_references
 from runyard.core.principal import Principal
-from runyard.model.metrics import MetricKind, MetricSeries, MetricSummary
-from runyard.model.plan import DataItem
-from runyard.model.runs import RunId, RunRecord
-from runyard.planning.data import data_references
+from runyard.core.records.launch_plan import DataItem
+from runyard.core.records.metrics import MetricKind, MetricSeries, MetricSummary
+from runyard.core.records.runs import RunId, RunRecord
+from runyard.data.datasets.lineage import Lineage, LineageInput, LineageOutput
 from runyard.runs.history.files import ListedFile, RunFiles
-from runyard.runs.history.logs import Logs
+from runyard.runs.history.logs import Logs, rank_logs, streamed_log
 from runyard.runs.history.metrics import Metrics, last_value
-from runyard.runs.history.rank_logs import rank_logs, streamed_log
 from runyard.runs.history.ranks import Ranks, RanksOfRun
 from runyard.runs.kinds.kind import RunKind
 from runyard.runs.kinds.registry import RunKinds
 from runyard.runs.runs import RunHistory, Runs
-from runyard.services.data.lineage import InputShown, Lineage, OutputShown
 
 TAIL_BYTES = 32 * 1024
 TAIL_BYTES_OF_A_RANK = 8 * 1024
@@ -35,39 +34,39 @@ class MetricOverview:
 
 
 @dataclass(frozen=True)
-class LogTail:
+class LogTailView:
     path: str
     text: str
     is_cut: bool
 
 
 @dataclass(frozen=True)
-class Overview:
+class RunOverview:
     """All that the page of a run shows."""
 
     run: RunRecord
     kind: RunKind
     history: RunHistory
-    inputs: Sequence[InputShown]
-    outputs: Sequence[OutputShown]
+    inputs: Sequence[LineageInput]
+    outputs: Sequence[LineageOutput]
     references: Sequence[DataItem]
     metrics: Sequence[MetricOverview]
-    log: LogTail | None
+    log: LogTailView | None
     ranks: RanksOfRun
-    rank_logs: Sequence[LogTail]
+    rank_logs: Sequence[LogTailView]
     """Logs of the other ranks; empty if there is only one."""
     files: Sequence[ListedFile]
     file_count: int
 
 
-class Overviews:
+class RunOverviews:
     def __init__(
         self, runs: Runs, kinds: RunKinds, ranks: Ranks, lineage: Lineage, metrics: Metrics, logs: Logs, files: RunFiles
     ) -> None:
         self._runs, self._kinds, self._ranks, self._lineage = runs, kinds, ranks, lineage
         self._metrics, self._logs, self._files = metrics, logs, files
 
-    def get(self, who: Principal, run_id: RunId) -> Overview:
+    def get(self, who: Principal, run_id: RunId) -> RunOverview:
         run = self._runs.get(who, run_id)
         kind = self._kinds.of(run)
         inputs, outputs = self._lineage.of_run(who, run)
@@ -75,7 +74,7 @@ class Overviews:
         sizes = self._logs.sizes(who, run_id)
         shown = streamed_log(sizes, own=kind.log)
         others = [one.path for one in rank_logs(sizes, run.definition) if one.path != shown][:MOST_RANK_LOGS]
-        return Overview(
+        return RunOverview(
             run=run,
             kind=kind,
             history=self._runs.history(who, run),
@@ -96,13 +95,13 @@ class Overviews:
         found = [(one, series.get((one.name, one.kind))) for one in summaries]
         return [MetricOverview(summary, last_value(one), _numbers(one)) for summary, one in found if one]
 
-    def _tail(self, who: Principal, run_id: RunId, path: str, most_bytes: int) -> LogTail:
+    def _tail(self, who: Principal, run_id: RunId, path: str, most_bytes: int) -> LogTailView:
         size = self._logs.sizes(who, run_id)[path]
         _, data = self._logs.read(who, run_id, path, -most_bytes, most_bytes)
         is_cut = size > len(data)
         if is_cut:
             data = data.partition(b"\n")[2]
-        return LogTail(path, data.decode("utf-8", "replace"), is_cut)
+        return LogTailView(path, data.decode("utf-8", "replace"), is_cut)
 
 
 def _numbers(series: MetricSeries) -> Sequence[float]:

@@ -1,25 +1,32 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from runyard.access.authorization import Access
 from runyard.core.definitions.run import RunError
+from runyard.core.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.names import check_text
 from runyard.core.policy import Action
+from runyard.core.ports.blobs import LogStore
+from runyard.core.ports.clock import Clock
+from runyard.core.ports.stores import MetricStore, RunStore
 from runyard.core.principal import Principal
-from runyard.errors import Conflict, InvalidArgument, NotFound
-from runyard.model.metrics import MetricSummary
-from runyard.model.names import check_text
-from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
-from runyard.ports.blobs import LogStore
-from runyard.ports.clock import Clock
-from runyard.ports.stores import MetricStore, RunStore
-from runyard.runs.children import canceled_with, close_open_children
-from runyard.runs.history.phases import Phase, phases_of
-from runyard.runs.scheduling.controller import Controller
-from runyard.services.access import Access
+from runyard.core.records.metrics import MetricSummary
+from runyard.core.records.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.runs.children import close_interactive_children, descendants_to_cancel
+from runyard.runs.scheduling.controller import RunController
 
 TRIES_AGAINST_OTHER_WRITERS = 20
 _DELETE_PAGE = 200
 _ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
+
+
+@dataclass(frozen=True)
+class Phase:
+    name: str
+    seconds: float
+    started_at: datetime
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Runs:
         runs: RunStore,
         metrics: MetricStore,
         logs: LogStore,
-        controller: Controller,
+        controller: RunController,
         clock: Clock,
         access: Access,
     ) -> None:
@@ -121,7 +128,7 @@ class Runs:
                 if self._runs.get(run_id).version == seen.version:
                     raise
                 continue
-            close_open_children(self._runs, ended)
+            close_interactive_children(self._runs, ended)
             return ended
         raise Conflict(f"Run {run_id} is being changed by others all the time.", hint="Try again.")
 
@@ -131,7 +138,7 @@ class Runs:
         if seen.status.is_terminal:
             return seen
         self._controller.cancel(run_id)
-        for below in canceled_with(self._runs, self._controller, seen):
+        for below in descendants_to_cancel(self._runs, self._controller, seen):
             if not below.status.is_terminal:
                 self._controller.cancel(below.id)
         return self._runs.get(run_id)
@@ -184,3 +191,15 @@ def _checked_texts(given: Mapping[str, str | None]) -> dict[str, str | None]:
         check_text(key, "tag or property")
         check_text(str(text), f"value of {key!r}")
     return dict(given)
+
+
+def phases_of(run: RunRecord, events: Sequence[RunEvent], now: datetime) -> list[Phase]:
+    """Time spent in each status, in order; the present one until now, without terminal ones."""
+    reached = [(event.at, event.text) for event in events if event.kind == "status"]
+    if not reached:
+        reached = [(run.created_at, run.status.value)]
+    phases = []
+    for (at, name), (next_at, _) in zip(reached, [*reached[1:], (now, "")], strict=True):
+        if name not in _ENDS:
+            phases.append(Phase(name, round(max(0.0, (next_at - at).total_seconds()), 3), at))
+    return phases

@@ -1,22 +1,25 @@
 """A revision of a web service on disk: its staged files and the facts that its workers are started with."""
 
+import errno
 import json
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NoReturn
 
-from runyard.blobs.files import FileBlobStore
+from runyard.core.durable_files import replace_file
+from runyard.core.errors import InvalidArgument, Json, NotFound
+from runyard.core.ports.environments import BuiltEnvironment
 from runyard.core.record_json import from_json, to_json
-from runyard.environments.durable import write_beside
-from runyard.errors import InvalidArgument, Json
-from runyard.model.web_services import Scorer, ServedModel, ServiceSpec
-from runyard.ports.environments import BuiltEnvironment
-from runyard.serving.folder import ServiceFolder
-from runyard.serving.laying import FileLaying
+from runyard.core.records.files import FileEntry
+from runyard.core.records.web_services import Scorer, ServedModel, ServiceSpec
+from runyard.node.snapshot import place_files
+from runyard.serving.service_folder import ServiceFolder
+from runyard.storage.blobs.store import FileBlobStore
 
 _FACTS = "revision.json"
 _APP, _MODELS = "azureml-app", "azureml-models"
@@ -66,7 +69,7 @@ def find_revision(folder: ServiceFolder, number: int) -> Revision | None:
         return None
 
 
-def lay_files(folder: ServiceFolder, spec: ServiceSpec, cancelled: threading.Event) -> None:
+def stage_files(folder: ServiceFolder, spec: ServiceSpec, cancelled: threading.Event) -> None:
     """Copy code and models to the folder of the spec's revision; does nothing when the folder exists.
 
     Raises NotFound for a missing blob, OSError, StagingCancelled when `cancelled` is set.
@@ -75,7 +78,7 @@ def lay_files(folder: ServiceFolder, spec: ServiceSpec, cancelled: threading.Eve
         return
     beside = Path(tempfile.mkdtemp(prefix=f".r{spec.revision}.", dir=folder.root))
     try:
-        stager = FileLaying(FileBlobStore(folder.home / "blobs"), cancelled)
+        stager = FileStager(FileBlobStore(folder.home / "blobs"), cancelled)
         (beside / _APP).mkdir()
         (beside / _MODELS).mkdir()
         stager.stage(spec.code, beside / _APP)
@@ -86,7 +89,7 @@ def lay_files(folder: ServiceFolder, spec: ServiceSpec, cancelled: threading.Eve
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) -> Revision:
+def complete_revision(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) -> Revision:
     """Write the facts of the revision; `find_revision` returns it afterwards."""
     revision = Revision(
         number=spec.revision,
@@ -104,7 +107,7 @@ def finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) ->
         inherited=dict(spec.build_variables),
         path_variables=dict(built.path_variables),
     )
-    write_beside(folder.revision(spec.revision) / _FACTS, json.dumps(to_json(revision)).encode())
+    replace_file(folder.revision(spec.revision) / _FACTS, json.dumps(to_json(revision)).encode())
     return revision
 
 
@@ -141,3 +144,93 @@ def _link_models(app: Path) -> None:
     """Older scoring scripts expect azureml-models in their working folder."""
     if not os.path.lexists(app / _MODELS):
         os.symlink(f"../{_MODELS}", app / _MODELS)
+
+
+_PIECE_BYTES = 16 << 20
+_CANNOT_SHARE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_MODEL_STAMPS = "models.json"
+_Stamp = list[object]
+"""Blob, mode, size, mtime and inode of a staged file: differs once a worker has written to it."""
+
+
+class StagingCancelled(Exception):
+    """The deployment that needs these files was cancelled."""
+
+
+class FileStager:
+    """Copies files of one revision from the home's blobs. `cancelled` may be set from any thread."""
+
+    def __init__(self, blobs: FileBlobStore, cancelled: threading.Event) -> None:
+        self._blobs, self._cancelled = blobs, cancelled
+
+    def stage(self, entries: Iterable[FileEntry], folder: Path) -> None:
+        """Copy them, never link: a worker may write to them.
+
+        Raises NotFound for a missing blob, StagingCancelled, OSError.
+        """
+        place_files(list(entries), folder, self._blobs, _blob_missing, copy=self._copy)
+
+    def stage_models(self, models: Iterable[ServedModel], revision: Path, name: str, earlier: Path | None) -> None:
+        """As `stage`, below `name` of a revision's folder. A file that the earlier revision has unchanged is
+        hard-linked instead of copied."""
+        known = _read_stamps(earlier) if earlier else {}
+        stamps: dict[str, _Stamp] = {}
+        for model in models:
+            for entry in model.files:
+                path = f"{name}/{model_folder(model)}/{entry.path}"
+                if not (earlier and _is_linked(earlier / path, revision / path, known.get(path), entry)):
+                    self.stage([entry], revision / name / model_folder(model))
+                stamps[path] = _stamp(revision / path, entry)
+        (revision / _MODEL_STAMPS).write_text(json.dumps(stamps), encoding="utf-8")
+
+    def _copy(self, source: Path, target: Path) -> None:
+        with open(source, "rb") as read, open(target, "wb") as written:
+            while _copy_piece(read.fileno(), written.fileno()):
+                if self._cancelled.is_set():
+                    raise StagingCancelled
+
+
+def _copy_piece(source: int, target: int) -> int:
+    """Copy the next piece and return its size; 0 at the end of the file."""
+    try:
+        return os.copy_file_range(source, target, _PIECE_BYTES)  # shares blocks where the file system can
+    except OSError as error:
+        if error.errno not in _CANNOT_SHARE:
+            raise
+        return os.sendfile(target, source, None, _PIECE_BYTES)
+
+
+def model_folder(model: ServedModel) -> Path:
+    if not model.name or "/" in model.name or "\0" in model.name or model.name in (".", ".."):
+        raise InvalidArgument(f"{model.name!r} cannot be the name of a model.")
+    return Path(model.name, str(model.version))
+
+
+def _is_linked(source: Path, target: Path, stamp: _Stamp | None, entry: FileEntry) -> bool:
+    try:
+        if stamp is None or stamp != _stamp(source, entry):
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # gone, or a file system without links
+        return False
+    return True
+
+
+def _stamp(file: Path, entry: FileEntry) -> _Stamp:
+    found = file.lstat()
+    return [entry.sha256, entry.mode, found.st_size, found.st_mtime_ns, found.st_ino]
+
+
+def _read_stamps(revision: Path) -> dict[str, _Stamp]:
+    try:
+        return dict(json.loads((revision / _MODEL_STAMPS).read_bytes()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _blob_missing() -> NoReturn:
+    raise NotFound(
+        "Files of the web service are missing in the home folder.",
+        hint="Register the model again, or deploy the code again.",
+    )

@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from runyard.errors import AlreadyExists, Conflict, NotFound
-from runyard.model.assets import Asset, AssetKind, Workspace
-from runyard.ports.stores import AssetStore
-from runyard.testing.racing import WRITERS, race
+from runyard.core.errors import AlreadyExists, Conflict, NotFound
+from runyard.core.ports.stores import AssetStore
+from runyard.core.records.assets import Asset, AssetKind, Workspace
+from runyard.testing.race import WRITERS, race
 from runyard.testing.records import AT, a_workspace
 
 MODEL = AssetKind.MODEL

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import InvalidArgument, NotFound, RunyardError
-from runyard.ports.blobs import BlobStore
-from runyard.testing.racing import race
+from runyard.core.errors import InvalidArgument, NotFound, RunyardError
+from runyard.core.ports.blobs import BlobStore
+from runyard.testing.race import race
 
 LARGE = os.urandom(1 << 20) * 9 + b"and a bit"
 

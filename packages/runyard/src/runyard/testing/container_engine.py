@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from runyard.containers.engine import Engine
-from runyard.containers.registries import RegistryCredentials
-from runyard.errors import EnvironmentFailed
+from runyard.core.errors import EnvironmentFailed
+from runyard.environments.containers.engine import ContainerEngine
+from runyard.environments.containers.registries import RegistryCredentials
 from runyard.testing import engine_guard
 
 Answers = Callable[[], None]
@@ -68,7 +68,9 @@ def missing_programs() -> tuple[str, ...]:
 
 
 @contextmanager
-def running_docker(folder: Path, *, mirror: Registry | None = None, images: Path | None = None) -> Iterator[Engine]:
+def running_docker(
+    folder: Path, *, mirror: Registry | None = None, images: Path | None = None
+) -> Iterator[ContainerEngine]:
     """Run a dockerd. `mirror` replaces Docker's registry; `images` is the folder of its images, by default below
     `folder`."""
     command = [
@@ -87,19 +89,19 @@ def running_docker(folder: Path, *, mirror: Registry | None = None, images: Path
         *("--add-runtime", f"clamping={_clamping_runtime(folder)}", "--default-runtime", "clamping"),
         *(("--registry-mirror", f"http://{mirror.address}") if mirror else ()),
     ]
-    engine = Engine(f"unix://{folder}/docker.sock")
+    engine = ContainerEngine(f"unix://{folder}/docker.sock")
     with _guarded(folder, command, engine.answers):
         yield engine
 
 
-def kill_engine(docker: Engine) -> None:
+def kill_engine(docker: ContainerEngine) -> None:
     """Kill the server with SIGKILL; containers go on."""
     pid = Path(docker.address.removeprefix("unix://")).with_name("pid").read_text()
     os.kill(int(pid), signal.SIGKILL)
 
 
 @contextmanager
-def running_podman(folder: Path) -> Iterator[Engine]:
+def running_podman(folder: Path) -> Iterator[ContainerEngine]:
     """Run a podman that serves the Docker API, on the host's network. Registries on loopback need no certificate."""
     (folder / "containers.conf").write_text('[containers]\nnetns = "host"\n[engine]\ncgroup_manager = "cgroupfs"\n')
     (folder / "registries.conf").write_text('[[registry]]\nlocation = "127.0.0.1"\ninsecure = true\n')
@@ -111,7 +113,7 @@ def running_podman(folder: Path) -> Iterator[Engine]:
         *("--root", f"{folder}/images", "--runroot", f"{folder}/run"),
         *("system", "service", "--time=0", f"unix://{folder}/podman.sock"),
     ]
-    engine = Engine(f"unix://{folder}/podman.sock")
+    engine = ContainerEngine(f"unix://{folder}/podman.sock")
     settings = {
         "CONTAINERS_CONF": f"{folder}/containers.conf",
         "CONTAINERS_REGISTRIES_CONF": f"{folder}/registries.conf",

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from runyard.errors import AlreadyExists, InvalidArgument, NotFound, SourceChanged
-from runyard.model.data import StoredFile
-from runyard.ports.data import DataStore
-from runyard.testing.racing import WRITERS, race
+from runyard.core.errors import AlreadyExists, InvalidArgument, NotFound, SourceChanged
+from runyard.core.ports.data import DataStore
+from runyard.core.records.data import StoredFile
+from runyard.testing.race import WRITERS, race
 
 LARGE = os.urandom(1 << 20) * 20 + b"and a bit"
 HOSTILE = ["", "/absolute", "../up", "a/../../up", "..", "a\0b", "x" * 5000, "n" * 300, "folder/", "\udc80"]

@@ -15,13 +15,13 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import EngineError
-from runyard.model.assets import Asset, AssetKind
-from runyard.model.nodes import Gang, Node, NodeState
-from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
-from runyard.model.runs import AttemptId, RunId, RunRecord
-from runyard.node.processes import ProcessId, carrying
-from runyard.ports.engine import Observed, PartPhase, Site, Ticket, ticket_for
+from runyard.core.errors import EngineError
+from runyard.core.ports.engine import NodeTaskPhase, ObservedTask, Site, Ticket, ticket_for
+from runyard.core.records.assets import Asset, AssetKind
+from runyard.core.records.launch_plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
+from runyard.core.records.nodes import Node, NodeAllocation, NodeState
+from runyard.core.records.runs import AttemptId, RunId, RunRecord
+from runyard.node.processes.procfs import ProcessId, processes_with_variable
 from runyard.testing.records import a_run
 
 SECONDS = 30.0
@@ -48,7 +48,7 @@ class Peer(Protocol):
 
 
 @dataclass
-class EngineDesk:
+class EngineHarness:
     """An engine under test, and ways to reach its nodes without it."""
 
     peer: Peer
@@ -70,7 +70,7 @@ class EngineDesk:
         now = datetime.now(UTC)
         return Asset("c1", "vision", AssetKind.COMPUTE, "gang", 1, now, now, body=self.body)
 
-    def take(self, run: RunRecord) -> Gang:
+    def take(self, run: RunRecord) -> NodeAllocation:
         return eventually(lambda: self.site.pool.hold(self.cluster, run), lambda gang: bool(gang.nodes))
 
     def start(self, run: RunRecord, script: str) -> Ticket:
@@ -89,7 +89,7 @@ class EngineDesk:
 
         self.peer.gather(f"{run.id}.1", node_count, stop)
 
-    def plan(self, run: RunRecord, gang: Gang, script: str) -> LaunchPlan:
+    def plan(self, run: RunRecord, gang: NodeAllocation, script: str) -> LaunchPlan:
         nodes = tuple(
             NodePlan(node.address, (_process(rank, script, len(gang.nodes)),), name=node.name)
             for rank, node in enumerate(gang.nodes)
@@ -105,10 +105,10 @@ class EngineDesk:
             shares_files=self.site.shares_files,
         )
 
-    def phases(self, ticket: Ticket) -> list[PartPhase]:
+    def phases(self, ticket: Ticket) -> list[NodeTaskPhase]:
         return [seen.phase for seen in self.site.engine.observe([ticket])[ticket]]
 
-    def seen(self, ticket: Ticket) -> Sequence[Observed]:
+    def seen(self, ticket: Ticket) -> Sequence[ObservedTask]:
         """Observations; empty while the engine raises, because it has not noticed yet that a node is gone."""
         try:
             return self.site.engine.observe([ticket])[ticket]
@@ -131,66 +131,66 @@ class EngineDesk:
         return self.peer.wait_for(found)
 
     def processes(self, run: RunRecord) -> set[ProcessId]:
-        return carrying("RUNYARD_ATTEMPT", f"{run.id}.1")
+        return processes_with_variable("RUNYARD_ATTEMPT", f"{run.id}.1")
 
 
 class EngineSuite:
     @pytest.fixture
-    def desk(self) -> EngineDesk:
+    def desk(self) -> EngineHarness:
         raise NotImplementedError("supply a `desk` fixture in the subclass")
 
-    def test_a_gang_has_as_many_nodes_as_it_asked_for_each_with_an_address(self, desk: EngineDesk) -> None:
+    def test_a_gang_has_as_many_nodes_as_it_asked_for_each_with_an_address(self, desk: EngineHarness) -> None:
         gang = desk.take(on_nodes("gang-1", 2))
         assert len({node.name for node in gang.nodes}) == 2
         assert all(node.address and node.run_id == "gang-1" for node in gang.nodes)
 
-    def test_holding_twice_takes_one_gang(self, desk: EngineDesk) -> None:
+    def test_holding_twice_takes_one_gang(self, desk: EngineHarness) -> None:
         run = on_nodes("held-1", 2)
         first = desk.take(run)
         assert [node.name for node in desk.take(run).nodes] == [node.name for node in first.nodes]
         assert [node.name for node in desk.site.pool.held_by(desk.cluster, run).nodes] == [n.name for n in first.nodes]
 
-    def test_a_run_beyond_the_most_nodes_waits_and_says_for_whom(self, desk: EngineDesk) -> None:
+    def test_a_run_beyond_the_most_nodes_waits_and_says_for_whom(self, desk: EngineHarness) -> None:
         most = int(desk.body["max_nodes"])
         desk.take(on_nodes("first-1", most))
         waiting = desk.site.pool.hold(desk.cluster, on_nodes("second-1", 1))
         assert not waiting.nodes
         assert "first-1" in waiting.waits_for
 
-    def test_released_nodes_go_to_the_next_run(self, desk: EngineDesk) -> None:
+    def test_released_nodes_go_to_the_next_run(self, desk: EngineHarness) -> None:
         most = int(desk.body["max_nodes"])
         desk.take(on_nodes("first-1", most))
         desk.site.pool.release(RunId("first-1"))
         desk.site.pool.release(RunId("first-1"))
         assert len(desk.take(on_nodes("second-1", most)).nodes) == most
 
-    def test_nodes_of_runs_that_ended_are_freed_when_the_pool_is_resized(self, desk: EngineDesk) -> None:
+    def test_nodes_of_runs_that_ended_are_freed_when_the_pool_is_resized(self, desk: EngineHarness) -> None:
         most = int(desk.body["max_nodes"])
         desk.take(on_nodes("forgotten-1", most))
         desk.site.pool.resize([desk.cluster], living=set())
         assert len(desk.take(on_nodes("next-1", most)).nodes) == most
 
-    def test_states_of_nodes_follow_the_run_that_holds_them(self, desk: EngineDesk) -> None:
+    def test_states_of_nodes_follow_the_run_that_holds_them(self, desk: EngineHarness) -> None:
         desk.take(on_nodes("seen-1", 1))
         running = [node for node in desk.site.pool.list(desk.cluster) if node.state is NodeState.RUNNING]
         assert [node.run_id for node in running] == ["seen-1"]
         desk.site.pool.release(RunId("seen-1"))
         assert all(node.state is not NodeState.RUNNING for node in desk.site.pool.list(desk.cluster))
 
-    def test_a_job_starts_on_all_its_nodes_together(self, desk: EngineDesk) -> None:
+    def test_a_job_starts_on_all_its_nodes_together(self, desk: EngineHarness) -> None:
         run = on_nodes("together-1", 2)
         desk.start(run, "import os; print('part', os.environ['RUNYARD_PART'])")
         assert {report["outcome"] for report in desk.ended(2)} == {"completed"}
         parts = {line for log in desk.logs_of(run) for line in log.decode().splitlines() if line.startswith("part")}
         assert parts == {"part together-1.1", "part together-1.1-1"}
 
-    def test_scripts_see_nothing_of_the_engine(self, desk: EngineDesk) -> None:
+    def test_scripts_see_nothing_of_the_engine(self, desk: EngineHarness) -> None:
         run = on_nodes("clean-1", 1)
         desk.start(run, "import os; print('seen', sorted(n for n in os.environ if n.startswith(('RAY_', 'PYTHONB'))))")
         desk.ended(1)
         assert b"seen []" in b"".join(desk.logs_of(run))
 
-    def test_asking_twice_starts_one_job(self, desk: EngineDesk) -> None:
+    def test_asking_twice_starts_one_job(self, desk: EngineHarness) -> None:
         run = on_nodes("twice-1", 1)
         gang = desk.take(run)
         desk.gather(run, 1)
@@ -199,22 +199,24 @@ class EngineSuite:
         desk.ended(1)
         assert b"".join(desk.logs_of(run)).count(b"once\n") == 1
 
-    def test_an_unknown_ticket_has_one_part_that_is_lost_and_is_left_alone(self, desk: EngineDesk) -> None:
+    def test_an_unknown_ticket_has_one_part_that_is_lost_and_is_left_alone(self, desk: EngineHarness) -> None:
         unknown = ticket_for("nobody-1.1", 1)
-        assert desk.phases(unknown) == [PartPhase.LOST]
+        assert desk.phases(unknown) == [NodeTaskPhase.LOST]
         desk.site.engine.cancel(unknown, grace=timedelta(0))
 
-    def test_a_job_is_alive_on_each_node_for_as_long_as_it_runs(self, desk: EngineDesk) -> None:
+    def test_a_job_is_alive_on_each_node_for_as_long_as_it_runs(self, desk: EngineHarness) -> None:
         run = on_nodes("alive-1", 2)
         ticket = desk.start(run, GOES_ON)
         desk.begun(run, 2)
-        assert desk.phases(ticket) == [PartPhase.ALIVE, PartPhase.ALIVE]
+        assert desk.phases(ticket) == [NodeTaskPhase.ALIVE, NodeTaskPhase.ALIVE]
         desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2))
         desk.ended(2)
-        eventually(lambda: desk.phases(ticket), lambda phases: phases == [PartPhase.LOST, PartPhase.LOST])
+        eventually(lambda: desk.phases(ticket), lambda phases: phases == [NodeTaskPhase.LOST, NodeTaskPhase.LOST])
 
     @pytest.mark.parametrize("end_as", ["canceled", "failed", "completed"])
-    def test_a_job_that_is_told_to_stop_ends_as_told_and_leaves_no_process(self, desk: EngineDesk, end_as: str) -> None:
+    def test_a_job_that_is_told_to_stop_ends_as_told_and_leaves_no_process(
+        self, desk: EngineHarness, end_as: str
+    ) -> None:
         run = on_nodes("stopped-1", 2)
         ticket = desk.start(run, GOES_ON)
         desk.begun(run, 2)
@@ -224,7 +226,7 @@ class EngineSuite:
         assert time.monotonic() - asked_at < 5
         assert desk.processes(run) == set()
 
-    def test_a_killed_supervisor_is_replaced_and_its_processes_are_ended(self, desk: EngineDesk) -> None:
+    def test_a_killed_supervisor_is_replaced_and_its_processes_are_ended(self, desk: EngineHarness) -> None:
         run = on_nodes("orphan-1", 2)
         ticket = desk.start(run, GOES_ON)
         desk.begun(run, 2)
@@ -233,33 +235,33 @@ class EngineSuite:
             lambda: [report for report in desk.peer.reports if report["state"] == "ended" and report["node"] == 1]
         )
         assert lost[0]["outcome"] == "failed"
-        eventually(lambda: carrying("RUNYARD_PART", "orphan-1.1-1"), lambda left: not left)
-        assert desk.phases(ticket)[0] is PartPhase.ALIVE
+        eventually(lambda: processes_with_variable("RUNYARD_PART", "orphan-1.1-1"), lambda left: not left)
+        assert desk.phases(ticket)[0] is NodeTaskPhase.ALIVE
         desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2), end_as="failed")
         desk.ended(2)
 
-    def test_a_killed_agent_ends_no_job(self, desk: EngineDesk) -> None:
+    def test_a_killed_agent_ends_no_job(self, desk: EngineHarness) -> None:
         run = on_nodes("agentless-1", 1)
         ticket = desk.start(run, GOES_ON)
         desk.begun(run, 1)
         desk.kill_agent("agentless-1.1")
-        assert desk.phases(ticket) == [PartPhase.ALIVE]
+        assert desk.phases(ticket) == [NodeTaskPhase.ALIVE]
         desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2))
         assert desk.ended(1)[0]["outcome"] == "canceled"
         assert desk.processes(run) == set()
 
-    def test_a_service_that_comes_back_finds_its_jobs_and_its_gangs(self, desk: EngineDesk) -> None:
+    def test_a_service_that_comes_back_finds_its_jobs_and_its_gangs(self, desk: EngineHarness) -> None:
         run = on_nodes("found-1", 2)
         ticket = desk.start(run, GOES_ON)
         desk.begun(run, 2)
         before = [node.name for node in desk.site.pool.held_by(desk.cluster, run).nodes]
         desk.site = desk.open_site()
         assert [node.name for node in desk.take(run).nodes] == before
-        assert desk.phases(ticket) == [PartPhase.ALIVE, PartPhase.ALIVE]
+        assert desk.phases(ticket) == [NodeTaskPhase.ALIVE, NodeTaskPhase.ALIVE]
         desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2))
         assert {report["outcome"] for report in desk.ended(2)} == {"canceled"}
 
-    def test_a_lost_node_is_gone_with_all_that_ran_there_and_its_peers_go_on(self, desk: EngineDesk) -> None:
+    def test_a_lost_node_is_gone_with_all_that_ran_there_and_its_peers_go_on(self, desk: EngineHarness) -> None:
         if desk.lose_node is None:
             pytest.skip("the nodes of this engine are lost with the machine alone")
         run = on_nodes("lost-1", 2)
@@ -267,10 +269,12 @@ class EngineSuite:
         desk.begun(run, 2)
         node = desk.site.pool.held_by(desk.cluster, run).nodes[1]
         desk.lose_node(node)
-        eventually(lambda: carrying("RUNYARD_PART", "lost-1.1-1"), lambda left: not left, seconds=5)
-        seen = eventually(lambda: desk.seen(ticket), lambda parts: len(parts) == 2 and parts[1].phase is PartPhase.GONE)
+        eventually(lambda: processes_with_variable("RUNYARD_PART", "lost-1.1-1"), lambda left: not left, seconds=5)
+        seen = eventually(
+            lambda: desk.seen(ticket), lambda parts: len(parts) == 2 and parts[1].phase is NodeTaskPhase.GONE
+        )
         assert node.address in seen[1].why
-        assert seen[0].phase is PartPhase.ALIVE
+        assert seen[0].phase is NodeTaskPhase.ALIVE
         desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2), end_as="failed")
         eventually(lambda: desk.processes(run), lambda left: not left)
 

@@ -1,11 +1,11 @@
 import pytest
 
-from runyard.errors import NotFound
-from runyard.model.assets import AssetKind
-from runyard.model.files import Snapshot
-from runyard.model.runs import RunId
-from runyard.ports.stores import AssetStore, FileStore, RunStore
-from runyard.testing.racing import WRITERS, race
+from runyard.core.errors import NotFound
+from runyard.core.ports.stores import AssetStore, FileStore, RunStore
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.files import Snapshot
+from runyard.core.records.runs import RunId
+from runyard.testing.race import WRITERS, race
 from runyard.testing.records import AT, a_file, a_run
 
 RUN = RunId("r1")

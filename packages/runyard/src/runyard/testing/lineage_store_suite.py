@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from runyard.errors import NotFound
-from runyard.model.lineage import REFERENCE, DatasetUse, Direction
-from runyard.model.runs import RunId, RunStatus
-from runyard.ports.stores import LineageStore, RunStore
-from runyard.testing.racing import WRITERS, race
+from runyard.core.errors import NotFound
+from runyard.core.ports.stores import LineageStore, RunStore
+from runyard.core.records.lineage import REFERENCE, DatasetUse, Direction
+from runyard.core.records.runs import RunId, RunStatus
+from runyard.testing.race import WRITERS, race
 from runyard.testing.records import AT, a_run
 
 READ = DatasetUse(RunId("r1"), Direction.INPUT, "mnist", "d1", "digits", 2, "Mount", AT)

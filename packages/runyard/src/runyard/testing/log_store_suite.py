@@ -1,8 +1,8 @@
 import pytest
 
-from runyard.errors import Conflict, InvalidArgument
-from runyard.ports.blobs import LogStore
-from runyard.testing.racing import race
+from runyard.core.errors import Conflict, InvalidArgument
+from runyard.core.ports.blobs import LogStore
+from runyard.testing.race import race
 
 LOG = "azureml-logs/70_driver_log.txt"
 

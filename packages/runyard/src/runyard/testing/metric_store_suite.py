@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runyard.errors import Conflict, NotFound
-from runyard.model.metrics import MetricBatch, MetricKind, MetricSeries, MetricSummary
-from runyard.model.runs import RunId, RunStatus
-from runyard.ports.stores import MetricStore, RunStore
-from runyard.testing.racing import WRITERS, race
+from runyard.core.errors import Conflict, NotFound
+from runyard.core.ports.stores import MetricStore, RunStore
+from runyard.core.records.metrics import MetricBatch, MetricKind, MetricSeries, MetricSummary
+from runyard.core.records.runs import RunId, RunStatus
+from runyard.testing.race import WRITERS, race
 from runyard.testing.records import a_run, scalars
 
 RUN = RunId("r1")

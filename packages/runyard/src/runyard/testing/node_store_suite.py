@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from runyard.model.nodes import Node, NodeState
-from runyard.model.runs import RunId
-from runyard.ports.stores import NodeStore
-from runyard.testing.racing import WRITERS, race
+from runyard.core.ports.stores import NodeStore
+from runyard.core.records.nodes import Node, NodeState
+from runyard.core.records.runs import RunId
+from runyard.testing.race import WRITERS, race
 from runyard.testing.records import AT
 
 

@@ -5,10 +5,10 @@ from hashlib import sha256
 from typing import Any
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.model.assets import Workspace
-from runyard.model.files import FileEntry
-from runyard.model.metrics import MetricBatch, MetricKind
-from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.core.records.assets import Workspace
+from runyard.core.records.files import FileEntry
+from runyard.core.records.metrics import MetricBatch, MetricKind
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
 
 AT = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 

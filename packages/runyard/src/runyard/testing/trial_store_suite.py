@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from runyard.errors import NotFound
-from runyard.model.metrics import MetricBatch, MetricKind
-from runyard.model.runs import RunId, RunStatus
-from runyard.model.sweeps import Goal, RankedTrial, Stop, Trial
-from runyard.ports.stores import MetricStore, RunStore, TrialStore
-from runyard.testing.racing import WRITERS, race
+from runyard.core.errors import NotFound
+from runyard.core.ports.stores import MetricStore, RunStore, TrialStore
+from runyard.core.records.metrics import MetricBatch, MetricKind
+from runyard.core.records.runs import RunId, RunStatus
+from runyard.core.records.sweeps import Goal, RankedTrial, Trial, TrialStop
+from runyard.testing.race import WRITERS, race
 from runyard.testing.records import a_run, scalars
 
 SWEEP, EARLIER = RunId("HD_b"), RunId("HD_a")
-STOP = Stop("Bandit", 4, 0.5, 0.9, "Bandit policy at interval 4: 0.5 is below 0.9.")
+STOP = TrialStop("Bandit", 4, 0.5, 0.9, "Bandit policy at interval 4: 0.5 is below 0.9.")
 
 
 def a_trial(number: int, sweep_id: RunId = SWEEP, **values: Any) -> Trial:
@@ -42,8 +42,8 @@ class TrialStoreSuite:
             runs.create(a_run(sweep_id))
 
     @pytest.fixture
-    def logged(self, store: TrialStore, runs: RunStore, metrics: MetricStore) -> "Logged":
-        return Logged(store, runs, metrics)
+    def logged(self, store: TrialStore, runs: RunStore, metrics: MetricStore) -> "LoggedTrials":
+        return LoggedTrials(store, runs, metrics)
 
     def test_trials_come_back_by_number(self, store: TrialStore) -> None:
         resumed = replace(a_trial(0), resumed_from=RunId("HD_a_7"))
@@ -94,7 +94,7 @@ class TrialStoreSuite:
         assert store.ranked([SWEEP], "loss", Goal.MINIMIZE) == []
         assert store.list(EARLIER) == [a_trial(0, EARLIER)]
 
-    def test_a_trial_goes_with_its_run(self, store: TrialStore, runs: RunStore, logged: "Logged") -> None:
+    def test_a_trial_goes_with_its_run(self, store: TrialStore, runs: RunStore, logged: "LoggedTrials") -> None:
         runs.create(a_run("HD_b_x", RunStatus.COMPLETED, parent_id=SWEEP))
         for number in range(3):
             logged.of(number, 1.0)
@@ -107,14 +107,14 @@ class TrialStoreSuite:
         [(Goal.MAXIMIZE, [(1, 9.0), (0, 5.0), (2, 1.0)]), (Goal.MINIMIZE, [(2, 1.0), (1, 2.0), (0, 3.0)])],
     )
     def test_the_best_comes_first(
-        self, store: TrialStore, logged: "Logged", goal: Goal, ranking: list[tuple[int, float]]
+        self, store: TrialStore, logged: "LoggedTrials", goal: Goal, ranking: list[tuple[int, float]]
     ) -> None:
         logged.of(0, 3, 5, 4)
         logged.of(1, 9, 2, 3)
         logged.of(2, 1, 1)
         assert [(trial.number, trial.best) for trial in store.ranked([SWEEP], "loss", goal)] == ranking
 
-    def test_a_trial_is_told_with_its_run(self, store: TrialStore, logged: "Logged") -> None:
+    def test_a_trial_is_told_with_its_run(self, store: TrialStore, logged: "LoggedTrials") -> None:
         logged.of(0, 3, 5, 4)
         store.stop(SWEEP, 0, STOP)
         [trial] = store.ranked([SWEEP], "loss", Goal.MAXIMIZE)
@@ -122,7 +122,7 @@ class TrialStoreSuite:
         assert values == json.dumps({"lr": 0.0})
         assert trial == RankedTrial(RunId("HD_b_0"), 0, values, RunStatus.RUNNING, 5.0, 3, STOP)
 
-    def test_trials_without_a_number_come_last_by_their_number(self, store: TrialStore, logged: "Logged") -> None:
+    def test_trials_without_a_number_come_last_by_their_number(self, store: TrialStore, logged: "LoggedTrials") -> None:
         store.add([a_trial(3), a_trial(20), a_trial(0)])
         logged.of(1, "great")
         logged.of(2, math.nan, math.inf, -math.inf)
@@ -142,7 +142,7 @@ class TrialStoreSuite:
     @pytest.mark.parametrize("odd", [math.inf, -math.inf, math.nan, "great", 10**400, True, None])
     @pytest.mark.parametrize("at_once", [True, False])
     def test_what_is_no_finite_number_improves_nothing(
-        self, store: TrialStore, logged: "Logged", odd: Any, at_once: bool
+        self, store: TrialStore, logged: "LoggedTrials", odd: Any, at_once: bool
     ) -> None:
         if at_once:
             logged.of(0, 0.5, odd, 0.25)
@@ -152,7 +152,7 @@ class TrialStoreSuite:
         best = [store.ranked([SWEEP], "loss", goal)[0].best for goal in (Goal.MAXIMIZE, Goal.MINIMIZE)]
         assert best == [0.5, 0.25]
 
-    def test_only_the_lowest_rank_that_logs_counts(self, store: TrialStore, logged: "Logged") -> None:
+    def test_only_the_lowest_rank_that_logs_counts(self, store: TrialStore, logged: "LoggedTrials") -> None:
         logged.of(0, 100.0, 100.0, rank=2)
         logged.of(0, 7.0, rank=1)
         logged.of(0, 200.0, rank=3)
@@ -161,7 +161,7 @@ class TrialStoreSuite:
         [trial] = store.ranked([SWEEP], "loss", Goal.MAXIMIZE)
         assert (trial.best, trial.intervals) == (7.0, 2)
 
-    def test_equals_come_by_sweep_and_number(self, store: TrialStore, logged: "Logged") -> None:
+    def test_equals_come_by_sweep_and_number(self, store: TrialStore, logged: "LoggedTrials") -> None:
         for sweep_id, number in ((SWEEP, 10), (SWEEP, 9), (EARLIER, 11), (EARLIER, 2)):
             logged.of(number, 1.0, sweep_id=sweep_id)
         logged.of(0, 0.5)
@@ -171,7 +171,7 @@ class TrialStoreSuite:
         assert [trial.run_id for trial in store.ranked([EARLIER], "loss", Goal.MAXIMIZE)] == ["HD_a_2", "HD_a_11"]
         assert store.ranked([], "loss", Goal.MAXIMIZE) == store.ranked([RunId("nobody")], "loss", Goal.MAXIMIZE) == []
 
-    def test_those_with_a_status_are_left_out(self, store: TrialStore, runs: RunStore, logged: "Logged") -> None:
+    def test_those_with_a_status_are_left_out(self, store: TrialStore, runs: RunStore, logged: "LoggedTrials") -> None:
         store.add([a_trial(4)])
         ends = (RunStatus.FAILED, RunStatus.CANCELED, RunStatus.COMPLETED)
         for number, end in enumerate(ends):
@@ -194,7 +194,7 @@ class TrialStoreSuite:
         assert (trial.status, trial.best) == (RunStatus.NOT_STARTED, None)
 
     def test_other_metrics_and_rows_of_that_name_are_not_looked_at(
-        self, store: TrialStore, logged: "Logged", metrics: MetricStore
+        self, store: TrialStore, logged: "LoggedTrials", metrics: MetricStore
     ) -> None:
         name = "m" * 500 + "\0"
         logged.of(0, 1.0, name=name)
@@ -204,7 +204,7 @@ class TrialStoreSuite:
         assert [trial.best for trial in store.ranked([SWEEP], name, Goal.MAXIMIZE)] == [1.0]
 
     def test_trials_are_counted_by_the_status_of_their_runs(
-        self, store: TrialStore, runs: RunStore, logged: "Logged"
+        self, store: TrialStore, runs: RunStore, logged: "LoggedTrials"
     ) -> None:
         store.add([a_trial(10), a_trial(11), a_trial(12, EARLIER)])
         for number in range(5):
@@ -224,7 +224,7 @@ class TrialStoreSuite:
         assert store.tally(RunId("nobody")) == {}
 
     def test_metrics_are_told_with_how_many_children_logged_them(
-        self, store: TrialStore, logged: "Logged", metrics: MetricStore
+        self, store: TrialStore, logged: "LoggedTrials", metrics: MetricStore
     ) -> None:
         for number in range(3):
             logged.of(number, "text", 1.0, name="loss")
@@ -236,7 +236,7 @@ class TrialStoreSuite:
         assert store.logged(RunId("nobody")) == {}
 
 
-class Logged:
+class LoggedTrials:
     """Helper that creates trials whose runs logged values."""
 
     def __init__(self, store: TrialStore, runs: RunStore, metrics: MetricStore) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from runyard.cli.connection import WorkspaceOption, connect, home, quoted
-from runyard.cli.environments.building import build
+from runyard.cli.display import creator_of, local_time, size_in_words
+from runyard.cli.environments.build import build
 from runyard.cli.environments.settings import settings
-from runyard.cli.exits import Exit, Refusal
+from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
-from runyard.cli.wording import local_time, maker_of, size_in_words
-from runyard.run_folders import environments_root
+from runyard.core.run_folders import environments_root
 
 if TYPE_CHECKING:
     from runyard.environments.cache import CachedEnvironment
@@ -59,7 +59,7 @@ def show(
     """
     built = next((one for one in _built() if one.key == name), None)
     if built is None and lock:
-        raise Refusal(
+        raise CommandError(
             f"No environment {name!r} is built on this machine.",
             hint="`runyard environments list` shows those that are.",
             exit_code=Exit.NOT_FOUND,
@@ -78,8 +78,8 @@ def prune(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Remove environments and compiled wheels that no run has used lately. They are built again when one needs them."""
-    from runyard.environments.compiled import CompiledWheels
-    from runyard.environments.making import prune as prune_unused
+    from runyard.environments.builder import prune_environments as prune_unused
+    from runyard.environments.compiled_wheels import CompiledWheels
 
     root, age = environments_root(home()), timedelta(days=older_than_days)
     removed = prune_unused(root, older_than=age)
@@ -122,7 +122,7 @@ def _show_registered(name: str, version: int | None, workspace: str | None, outp
     names = {"environment": found["name"], "version": str(found["version"])}
     chosen = {"image": docker.get("baseImage") or "", "dockerfile": "its own" if docker.get("baseDockerfile") else ""}
     managed = "its own, nothing is installed" if python.get("userManagedDependencies") else ""
-    made = {"created": local_time(found["created_at"]), "created by": maker_of(found)}
+    made = {"created": local_time(found["created_at"]), "created by": creator_of(found)}
     print_fields({**names, **made, **chosen, "packages": managed})
     rows = [] if managed else _asked_for(python.get("condaDependencies") or {})
     if rows:
@@ -149,9 +149,9 @@ def _lock_of(key: str) -> str:
 
 def _head_of(lock: str) -> dict[str, str]:
     """Platform and base that the head of the lock names."""
-    from runyard.environments.lockfile import Lock
+    from runyard.environments.lockfile import LockFile
 
-    parsed = Lock.parse(lock)
+    parsed = LockFile.parse(lock)
     return {"platform": parsed.platform, "base": parsed.base}
 
 

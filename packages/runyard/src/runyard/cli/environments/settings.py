@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import WorkspaceOption, connect, quoted
-from runyard.cli.exits import Exit, Refusal
+from runyard.cli.connection import WorkspaceOption, connect, open_workspace, quoted
+from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, print_fields, print_json
-from runyard.cli.v1 import opened_workspace
-from runyard.model.package_settings import PackageSettings
+from runyard.core.records.environments import PackageSettings
 
 DEFAULTS = PackageSettings()
 NAMES = tuple(field.name for field in fields(PackageSettings))
@@ -45,7 +44,7 @@ def settings(
       runyard environments settings --reset offline
     """
     wanted = _read(changes or []) | {_known(name): None for name in reset or ()}
-    with opened_workspace(workspace) as opened:
+    with open_workspace(workspace) as opened:
         address = f"/workspaces/{quoted(opened.name)}/packages"
     service = connect()
     shown = service.put(address, wanted) if wanted else service.get(address)
@@ -61,7 +60,7 @@ def _read(changes: list[str]) -> dict[str, Any]:
     for text in changes:
         name, equals, value = text.partition("=")
         if not equals:
-            raise Refusal(f"{text!r} is no setting.", hint="Write it as name=value.", exit_code=Exit.USAGE)
+            raise CommandError(f"{text!r} is no setting.", hint="Write it as name=value.", exit_code=Exit.USAGE)
         default = getattr(DEFAULTS, _known(name))
         given = _filled(name, value)
         if isinstance(default, tuple):
@@ -69,7 +68,7 @@ def _read(changes: list[str]) -> dict[str, Any]:
         elif isinstance(default, dict):
             wanted.setdefault(name, {}).update([_channel(given)])
         elif name in wanted:
-            raise Refusal(f"{name} is given twice.", hint="It takes one value.", exit_code=Exit.USAGE)
+            raise CommandError(f"{name} is given twice.", hint="It takes one value.", exit_code=Exit.USAGE)
         else:
             wanted[name] = _yes_or_no(name, given) if isinstance(default, bool) else given
     if "ca_bundle" in wanted:
@@ -79,7 +78,7 @@ def _read(changes: list[str]) -> dict[str, Any]:
 
 def _known(name: str) -> str:
     if name not in NAMES:
-        raise Refusal(f"There is no setting {name!r}.", hint=f"Known: {', '.join(NAMES)}.", exit_code=Exit.USAGE)
+        raise CommandError(f"There is no setting {name!r}.", hint=f"Known: {', '.join(NAMES)}.", exit_code=Exit.USAGE)
     return name
 
 
@@ -87,7 +86,7 @@ def _filled(name: str, value: str) -> str:
     """Replace ${NAME} by variables of the shell. Raises Refusal for one that is not set."""
     missing = [found for found in VARIABLE.findall(value) if found not in os.environ]
     if missing:
-        raise Refusal(
+        raise CommandError(
             f"{name} names the variable {missing[0]}, which is not set.",
             hint=f"export {missing[0]}=... first.",
             exit_code=Exit.USAGE,
@@ -99,13 +98,13 @@ def _channel(text: str) -> tuple[str, str]:
     name, equals, address = text.partition("=")
     if not equals or not address:
         hint = "Write conda_channels=conda-forge=https://mirror.lan/conda-forge."
-        raise Refusal(f"conda_channels has {text!r}, which names no address.", hint=hint, exit_code=Exit.USAGE)
+        raise CommandError(f"conda_channels has {text!r}, which names no address.", hint=hint, exit_code=Exit.USAGE)
     return name, address
 
 
 def _yes_or_no(name: str, text: str) -> bool:
     if text.lower() not in (*YES, *NO):
-        raise Refusal(f"{name} is true or false, not {text!r}.", exit_code=Exit.USAGE)
+        raise CommandError(f"{name} is true or false, not {text!r}.", exit_code=Exit.USAGE)
     return text.lower() in YES
 
 
@@ -115,10 +114,10 @@ def _certificates(file: str) -> str:
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise Refusal(f"ca_bundle {file!r} cannot be read: {error}.", exit_code=Exit.USAGE) from None
+        raise CommandError(f"ca_bundle {file!r} cannot be read: {error}.", exit_code=Exit.USAGE) from None
     if "-----BEGIN CERTIFICATE-----" not in text:
         hint = "Give a file of certificates in PEM form."
-        raise Refusal(f"ca_bundle {file!r} holds no certificate.", hint=hint, exit_code=Exit.USAGE)
+        raise CommandError(f"ca_bundle {file!r} holds no certificate.", hint=hint, exit_code=Exit.USAGE)
     return text
 
 

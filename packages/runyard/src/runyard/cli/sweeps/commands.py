@@ -2,19 +2,29 @@
 
 import shutil
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from runyard.cli.connection import WorkspaceOption, connect
+from runyard.cli.display import duration_of, error_in_words, local_time, value_in_words
 from runyard.cli.exits import exit_as
-from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
-from runyard.cli.sweeps import wording
-from runyard.cli.sweeps.asking import Sweep, SweepArgument
+from runyard.cli.output import (
+    Format,
+    FormatOption,
+    print_fields,
+    print_heading,
+    print_json,
+    print_json_line,
+    print_table,
+)
+from runyard.cli.sweeps import display
+from runyard.cli.sweeps.client import SweepArgument, SweepClient
+from runyard.cli.sweeps.display import best_in_words, counts_in_words
 from runyard.cli.sweeps.export import export
-from runyard.cli.sweeps.following import follow
-from runyard.cli.sweeps.plot import drawn
-from runyard.cli.wording import duration_of, error_in_words, local_time, value_in_words
+from runyard.cli.sweeps.plot import draw_plot
+from runyard.core.records.runs import RunStatus
 
 HELP = """Sweeps: hyperparameter tuning with HyperDrive, looked into.
 
@@ -46,7 +56,7 @@ def list_sweeps(
     runs, has_more = service.runs(workspace, limit, kind="sweep", experiment=experiment)
     if experiment is not None and not runs:
         service.require_experiment(workspace, experiment)
-    found = [(run, Sweep(service, run["id"]).summary()) for run in runs]
+    found = [(run, SweepClient(service, run["id"]).summary()) for run in runs]
     if has_more:
         print(f"There are more sweeps: the list ends after {limit}, -n N sets how many.", file=sys.stderr)
     if output is Format.JSON:
@@ -76,7 +86,7 @@ def show(
       runyard sweeps show HD_1a2b3c4d-0000-4000-8000-000000000000 --top 100 -o json
       runyard sweeps show HD_1a2b3c4d-0000-4000-8000-000000000000 -f && ./deploy.sh
     """
-    asked = Sweep(connect(), sweep)
+    asked = SweepClient(connect(), sweep)
     if follows:
         exit_as(follow(asked, top, output, _print_sweep))
         return
@@ -92,14 +102,14 @@ def _listed(run: dict[str, Any], summary: dict[str, Any]) -> list[str]:
     best = summary["best"] or {}
     names = [run["id"], run["experiment"], run["status"], local_time(run["created_at"])]
     number = value_in_words(best.get("best_primary_metric"))
-    return [*names, wording.metric_in_words(summary["sweep"]), number, wording.done_of_all(run, summary)]
+    return [*names, display.metric_in_words(summary["sweep"]), number, display.done_of_all(run, summary)]
 
 
 def _print_sweep(run: dict[str, Any], view: dict[str, Any]) -> None:
     _print_facts(run, view)
     print_heading("space")
     space = view["sweep"]["sampling"]["parameter_space"]
-    rows = [[name, wording.expression_in_words(expression)] for name, expression in space.items()]
+    rows = [[name, display.expression_in_words(expression)] for name, expression in space.items()]
     print_table(["name", "drawn from"], rows, nothing="Nothing is searched.")
     _print_plot(view)
     _print_children(run["id"], view)
@@ -109,17 +119,17 @@ def _print_facts(run: dict[str, Any], view: dict[str, Any]) -> None:
     sweep = view["sweep"]
     names = {"sweep": run["id"], "experiment": run["experiment"], "status": run["status"]}
     asked = {
-        "metric": wording.metric_in_words(sweep),
-        "sampling": wording.sampling_in_words(sweep, view.get("seed")),
-        "policy": wording.policy_in_words(sweep),
-        "bounds": wording.bounds_in_words(sweep),
+        "metric": display.metric_in_words(sweep),
+        "sampling": display.sampling_in_words(sweep, view.get("seed")),
+        "policy": display.policy_in_words(sweep),
+        "bounds": display.bounds_in_words(sweep),
     }
     times = {
         "created": local_time(run["created_at"]),
         "duration": duration_of(run),
-        "time left": wording.time_left(run, view),
+        "time left": display.time_left(run, view),
     }
-    found = {"children": wording.counts_in_words(view["counts"]), "best": wording.best_in_words(view, run["id"])}
+    found = {"children": display.counts_in_words(view["counts"]), "best": display.best_in_words(view, run["id"])}
     ends = {"error": error_in_words(run), "page": run.get("web_view", "")}
     print_fields({**names, **asked, **times, **found, **ends})
     for warning in run.get("warnings", ()):
@@ -128,7 +138,7 @@ def _print_facts(run: dict[str, Any], view: dict[str, Any]) -> None:
 
 def _print_plot(view: dict[str, Any]) -> None:
     width = shutil.get_terminal_size().columns
-    lines = drawn(view["progress"], width=width, encoding=sys.stdout.encoding)
+    lines = draw_plot(view["progress"], width=width, encoding=sys.stdout.encoding)
     if lines:
         print_heading(view["sweep"]["primary_metric"]["name"])
         print("\n".join(lines))
@@ -136,7 +146,7 @@ def _print_plot(view: dict[str, Any]) -> None:
 
 def _print_children(sweep_id: str, view: dict[str, Any]) -> None:
     trials = view["trials"]
-    valued = [(trial, wording.values_of(trial)) for trial in trials]
+    valued = [(trial, display.values_of(trial)) for trial in trials]
     names = list(dict.fromkeys(name for _, values in valued for name in values))
     rows = [_child_row(trial, [values.get(name, "") for name in names], sweep_id) for trial, values in valued]
     metric = view["sweep"]["primary_metric"]["name"]
@@ -150,5 +160,37 @@ def _print_children(sweep_id: str, view: dict[str, Any]) -> None:
 
 def _child_row(trial: dict[str, Any], values: list[Any], sweep_id: str) -> list[str]:
     number = value_in_words(trial["best_primary_metric"])
-    counted = [wording.child_name(trial, sweep_id), trial["status"], number, str(trial["intervals"])]
-    return [*counted, *map(wording.cell_in_words, values), trial["why"]]
+    counted = [display.child_name(trial, sweep_id), trial["status"], number, str(trial["intervals"])]
+    return [*counted, *map(display.cell_in_words, values), trial["why"]]
+
+
+POLL_SECONDS = 2.0
+_CLEAR_SCREEN = "\x1b[H\x1b[2J\x1b[3J"
+
+Printer = Callable[[dict[str, Any], dict[str, Any]], None]
+
+
+def follow(sweep: SweepClient, top: int, output: Format, print_sweep: Printer) -> dict[str, Any]:
+    """Show the sweep until it has ended; return its last record. Each poll is one request, however many children."""
+    run, shown = sweep.record(), ""
+    while True:
+        view = sweep.view(top)
+        shown = _show(run, view, shown, output, print_sweep)
+        if RunStatus(run["status"]).is_terminal:
+            if output is Format.TEXT and not sys.stdout.isatty():
+                print_sweep(run, view)
+            return run
+        run = sweep.record_after(run["version"], POLL_SECONDS)
+
+
+def _show(run: dict[str, Any], view: dict[str, Any], shown: str, output: Format, print_sweep: Printer) -> str:
+    """Print the state and return its summary. In a pipe and as JSON, only changes are printed."""
+    line = ", ".join(filter(None, [run["status"], counts_in_words(view["counts"]), best_in_words(view, run["id"])]))
+    if output is Format.TEXT and sys.stdout.isatty():
+        sys.stdout.write(_CLEAR_SCREEN)
+        print_sweep(run, view)
+    elif line != shown and output is Format.JSON:
+        print_json_line({"run": run, **view})
+    elif line != shown:
+        print(line, flush=True)
+    return line

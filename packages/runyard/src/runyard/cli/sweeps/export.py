@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 
 from runyard.cli.connection import connect
-from runyard.cli.exits import Exit, Refusal
-from runyard.cli.sweeps.asking import Sweep, SweepArgument
-from runyard.cli.sweeps.wording import values_of
+from runyard.cli.exits import CommandError, Exit
+from runyard.cli.sweeps.client import SweepArgument, SweepClient
+from runyard.cli.sweeps.display import values_of
 
 COLUMNS = (
     "run_id",
@@ -52,10 +52,10 @@ def export(
       runyard sweeps export HD_1a2b3c4d-0000-4000-8000-000000000000 -o json | jq '.[0]'
     """
     if to is not None and to.exists() and not overwrite:
-        raise Refusal(f"{to} is there already.", hint="--overwrite replaces it.", exit_code=Exit.USAGE)
-    asked = Sweep(connect(), sweep)
+        raise CommandError(f"{to} is there already.", hint="--overwrite replaces it.", exit_code=Exit.USAGE)
+    asked = SweepClient(connect(), sweep)
     asked.record()
-    rows = rows_of(asked.trials())
+    rows = trial_rows(asked.trials())
     is_json = output is ExportFormat.JSON or (output is None and to is not None and to.suffix.lower() == ".json")
     text = json.dumps(rows, indent=1, ensure_ascii=False) + "\n" if is_json else _as_csv(rows)
     if to is None:
@@ -65,7 +65,7 @@ def export(
         print(f"{len(rows):,} children in {to}", file=sys.stderr)
 
 
-def rows_of(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def trial_rows(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One flat row per trial. A value with the name of a column gets the prefix `value_`."""
     return [{**_own(trial), **_renamed(values_of(trial))} for trial in trials]
 
@@ -106,7 +106,7 @@ def _write(target: Path, text: str) -> None:
         beside.write_text(text, encoding="utf-8")
         beside.replace(target)
     except OSError as error:
-        raise Refusal(
+        raise CommandError(
             f"{target} cannot be written: {error.strerror}.", hint="--to names a file in a folder that is there."
         ) from error
     finally:

@@ -3,23 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from runyard.runs.kinds.sweep.progress import share_of
+from runyard.runs.kinds.sweep.chart import share_of
 
 HEIGHT = 10
 MOST_WIDTH = 100
 
 
-class Marks(NamedTuple):
+class PlotMarks(NamedTuple):
     trial: str
     best: str
     side: str
 
 
-FINE = Marks("·", "━", "│")
-PLAIN = Marks(".", "=", "|")
+FINE = PlotMarks("·", "━", "│")
+PLAIN = PlotMarks(".", "=", "|")
 
 
-def drawn(progress: Mapping[str, Any], *, width: int, encoding: str | None) -> list[str]:
+def draw_plot(progress: Mapping[str, Any], *, width: int, encoding: str | None) -> list[str]:
     """Lines of the plot, from `progress` as on the wire; empty for fewer than two trials."""
     columns, ends = progress["columns"], progress["range"]
     if ends is None or len(columns) < 2:
@@ -40,7 +40,7 @@ def drawn(progress: Mapping[str, Any], *, width: int, encoding: str | None) -> l
     return [*lines, f"{' ' * len(labels[0])}  {legend}"]
 
 
-def _marks(encoding: str | None) -> Marks:
+def _marks(encoding: str | None) -> PlotMarks:
     try:
         "".join(FINE).encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -1,21 +1,24 @@
 """`runyard deploy`: deploy a registered model and show the progress of the deployment."""
 
 import re
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import Service, ServiceError, WorkspaceOption, connect, quoted
-from runyard.cli.exits import Exit, Refusal
-from runyard.cli.output import Format, FormatOption
-from runyard.cli.v1 import opened_workspace
-from runyard.cli.web_services.deployment_progress import show_deployment
-from runyard.cli.web_services.web_service import WebService
-from runyard.model.web_services import ServiceType
+from runyard.cli.connection import Service, ServiceError, WorkspaceOption, connect, open_workspace, quoted
+from runyard.cli.exits import CommandError, Exit
+from runyard.cli.output import Format, FormatOption, print_fields, print_json
+from runyard.cli.web_services.client import Record, WebService, has_ended, has_failed
+from runyard.core.records.web_services import ServiceType
 
-LONGEST_NAME = 32
+MAX_NAME = 32
 
 
 class TypeWord(StrEnum):
@@ -73,11 +76,11 @@ def deploy(
       runyard deploy digits --type aks --replicas 2 --overwrite
     """
     if entry_script is None and (source or conda_file or environment):
-        raise Refusal("--source, --conda-file and --environment go with --entry-script.", exit_code=Exit.USAGE)
+        raise CommandError("--source, --conda-file and --environment go with --entry-script.", exit_code=Exit.USAGE)
     if conda_file and environment:
-        raise Refusal("--conda-file and --environment exclude one another.", exit_code=Exit.USAGE)
+        raise CommandError("--conda-file and --environment exclude one another.", exit_code=Exit.USAGE)
     service = connect()
-    web_service = WebService(service, workspace, name or made_name(models[0]))
+    web_service = WebService(service, workspace, name or service_name_for(models[0]))
     given = {
         "port": port,
         "cpu_cores": cpu_cores,
@@ -99,23 +102,23 @@ def deploy(
     except ServiceError as error:
         if error.code != "already_exists":
             raise
-        raise Refusal(error.problem, hint="Pass --overwrite to replace it, or another --name.") from None
+        raise CommandError(error.problem, hint="Pass --overwrite to replace it, or another --name.") from None
     show_deployment(web_service, record, output, waits=not no_wait)
 
 
-def made_name(model: str) -> str:
+def service_name_for(model: str) -> str:
     """Name of a web service, derived from the model's name."""
     plain = re.sub(r"[^a-z0-9]+", "-", model.partition(":")[0].lower()).strip("-")
     if not plain[:1].isalpha():
         plain = f"model-{plain}".rstrip("-")
-    return plain[:LONGEST_NAME].rstrip("-").ljust(3, "0")
+    return plain[:MAX_NAME].rstrip("-").ljust(3, "0")
 
 
 def versioned(service: Service, root: str, model: str) -> str:
     """NAME:VERSION of a model; the newest version where none is given. Raises Refusal."""
     name, colon, version = model.partition(":")
     if colon and not version.isdecimal():
-        raise Refusal(f"{model!r} has no version behind its colon.", hint="Write NAME:3.", exit_code=Exit.USAGE)
+        raise CommandError(f"{model!r} has no version behind its colon.", hint="Write NAME:3.", exit_code=Exit.USAGE)
     found = service.get(f"{root}/assets/models/{quoted(name)}", **({"version": int(version)} if colon else {}))
     return f"{found['name']}:{found['version']}"
 
@@ -127,7 +130,7 @@ def inference_of(
     from azureml.core import Environment
     from azureml.core.model import InferenceConfig
 
-    with opened_workspace(workspace) as opened:
+    with open_workspace(workspace) as opened:
         wanted = None
         if conda_file:
             wanted = Environment.from_conda_specification(conda_file.stem, str(conda_file))
@@ -142,3 +145,104 @@ def submitter() -> Any:
     from runyard_sdk.submitter import submitter_facts
 
     return submitter_facts()
+
+
+STEPS = {
+    "files": "laying out code and models",
+    "environment": "from the cache, or built",
+    "init": "starting workers, loading the model",
+}
+
+
+def show_deployment(service: WebService, record: Record, output: Format, *, waits: bool) -> None:
+    """Print the progress and result of a deployment. Exits with code 1 where it failed."""
+    began = monotonic()
+    if waits:
+        with _progress(quiet=output is Format.JSON) as show_step:
+            for seen in service.deployment(record):
+                show_step(seen["step"])
+                record = seen
+    if output is Format.JSON:
+        print_json(record)
+    elif has_failed(record):
+        print_failure(record)
+    elif has_ended(record):
+        print(f"{service.name} is {record['state']} after {monotonic() - began:.2f} s.", file=sys.stderr)
+        print_usage(record)
+    else:
+        print(f"{service.name} is on its way: runyard services show {service.name}", file=sys.stderr)
+        print_usage(record)
+    if has_failed(record):
+        raise typer.Exit(Exit.NO)
+
+
+def print_usage(record: Record) -> None:
+    for note in record["notes"]:
+        print(f"note: {note}", file=sys.stderr)
+    print_fields({"scoring uri": record["scoring_uri"] or "", "swagger uri": record["swagger_uri"] or ""})
+    if record["scoring_uri"]:
+        print(f"\n{curl_line(record)}")
+
+
+def curl_line(record: Record) -> str:
+    """A curl command to paste. A subcommand prints the key, so that it stays out of the shell's history."""
+    from json import dumps
+
+    from runyard.cli.web_services.request import sample_from
+
+    sample = sample_from(record.get("schema") or {})
+    body = '{"data": ...}' if sample is None else dumps(sample, ensure_ascii=False)
+    key = (
+        f'-H "Authorization: Bearer $(runyard services keys {record["name"]} --bare)" ' if _asks_for_key(record) else ""
+    )
+    header = "-H 'Content-Type: application/json'"
+    # The service's certificate is for another host name, and often self-signed.
+    trust = "--insecure " if record["config"].get("ssl_enabled") else ""
+    return f"curl {trust}{shlex.quote(record['scoring_uri'])} {key}{header} -d {shlex.quote(body)}"
+
+
+def print_failure(record: Record) -> None:
+    """Print logs and traceback, then the cause as the last line."""
+    error = record["error"] or {}
+    logs, traceback = ((error.get(part) or "").strip("\n") for part in ("logs", "traceback"))
+    for text in (logs, "" if traceback in logs else traceback):
+        if text:
+            print(text, file=sys.stderr)
+    step = f" at {error['step']}" if error.get("step") else ""
+    words = " ".join(filter(None, [error.get("problem"), error.get("hint")]))
+    print(f"Error: {record['name']} failed{step}: {words}", file=sys.stderr)
+    if record["revision"]:
+        print(f"Revision {record['revision']} goes on answering.", file=sys.stderr)
+
+
+def _asks_for_key(record: Record) -> bool:
+    return bool(record["auth_enabled"] or record["token_auth_enabled"])
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator["_StepPrinter"]:
+    printer = _StepPrinter(quiet=quiet)
+    if quiet or not sys.stderr.isatty():
+        yield printer
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as shown:
+        printer.spinner = lambda words: shown.update(words)
+        yield printer
+
+
+class _StepPrinter:
+    """Prints each step as it begins; in a terminal as a spinner."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet, self._step = quiet, ""
+        self.spinner = self._print
+
+    def __call__(self, step: str) -> None:
+        if step and step != self._step and not self._quiet:
+            self._step = step
+            self.spinner(f"{step}: {STEPS[step]}" if step in STEPS else step)
+
+    def _print(self, words: str) -> None:
+        print(words, file=sys.stderr, flush=True)

@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.model.assets import Asset
-from runyard.model.nodes import DEFAULT_IDLE_SECONDS, Gang, Node, NodeState
-from runyard.model.runs import RunId, RunRecord
-from runyard.ports.clock import Clock
-from runyard.ports.stores import NodeStore
+from runyard.core.ports.clock import Clock
+from runyard.core.ports.stores import NodeStore
+from runyard.core.records.assets import Asset
+from runyard.core.records.nodes import DEFAULT_IDLE_SECONDS, Node, NodeAllocation, NodeState
+from runyard.core.records.runs import RunId, RunRecord
 
 _SLOTS_OF_A_NET = 250
 
@@ -22,22 +22,24 @@ class LocalPool:
     def check(self, cluster: Asset, definition: RunDefinition) -> None:
         pass
 
-    def hold(self, cluster: Asset, run: RunRecord) -> Gang:
+    def hold(self, cluster: Asset, run: RunRecord) -> NodeAllocation:
         most, needed = int(cluster.body["max_nodes"]), run.definition.node_count
         present = self.list(cluster)
         own = [node for node in present if node.run_id == run.id]
         free = [node for node in present if node.state is NodeState.IDLE]
         room = most - len(present)
         if len(own) + len(free) + room < needed:
-            return Gang(waits_for=_waits_for(run, needed, len(free) + max(0, room), present))
+            return NodeAllocation(waits_for=_waits_for(run, needed, len(free) + max(0, room), present))
         chosen = (own + free)[:needed]
         chosen = sorted([*chosen, *self._new(cluster, present, needed - len(chosen))], key=slot_of)
         held = tuple(replace(node, state=NodeState.RUNNING, run_id=run.id, since=self._clock.now()) for node in chosen)
         self._nodes.put(held)
-        return Gang(held, most)
+        return NodeAllocation(held, most)
 
-    def held_by(self, cluster: Asset, run: RunRecord) -> Gang:
-        return Gang(tuple(node for node in self.list(cluster) if node.run_id == run.id), int(cluster.body["max_nodes"]))
+    def held_by(self, cluster: Asset, run: RunRecord) -> NodeAllocation:
+        return NodeAllocation(
+            tuple(node for node in self.list(cluster) if node.run_id == run.id), int(cluster.body["max_nodes"])
+        )
 
     def release(self, run_id: RunId) -> None:
         self._nodes.release(run_id)
@@ -81,7 +83,7 @@ def slot_of(node: Node) -> int:
     return int(node.name.rpartition("-")[2])
 
 
-def nodes_of_its_own(run: RunRecord, now: datetime) -> tuple[Node, ...]:
+def nodes_without_cluster(run: RunRecord, now: datetime) -> tuple[Node, ...]:
     """Nodes of a run without a cluster. They are not shared, so they are not stored."""
     return tuple(
         replace(_node(run.id, run.target, slot, now), workspace=run.workspace, state=NodeState.RUNNING, run_id=run.id)

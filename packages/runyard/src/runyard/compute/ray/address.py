@@ -4,7 +4,7 @@ import re
 import socket
 import time
 
-from runyard.errors import EngineError, InvalidArgument
+from runyard.core.errors import EngineError, InvalidArgument
 
 CLIENT_SCHEME = "ray://"
 _CONNECT_SECONDS = 3.0

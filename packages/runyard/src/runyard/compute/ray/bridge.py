@@ -14,9 +14,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from runyard.compute.ray.cluster import Cluster, connect
-from runyard.compute.ray.lines import JsonLines
-from runyard.errors import EngineError, Json, RunyardError, to_wire
+from runyard.compute.ray.bridge_cluster import BridgeCluster, connect
+from runyard.compute.ray.link import JsonLines
+from runyard.core.errors import EngineError, Json, RunyardError, to_wire
 
 _BEAT_SECONDS = 1.0
 _SILENCE_SECONDS = 10.0
@@ -37,7 +37,7 @@ def main(address: str, service: str, descriptor: int) -> None:
 class Bridge:
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
-        self._cluster: Cluster | None = None
+        self._cluster: BridgeCluster | None = None
         self._answered_at = time.monotonic()
 
     def connect(self, address: str, service: str) -> None:
@@ -67,7 +67,7 @@ class Bridge:
             answer = {"id": message["id"], "error": to_wire(EngineError(words))}
         self._send(answer)
 
-    def _beat(self, cluster: Cluster) -> None:
+    def _beat(self, cluster: BridgeCluster) -> None:
         while True:
             try:
                 cluster.beat()

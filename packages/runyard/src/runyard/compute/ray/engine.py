@@ -5,15 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from runyard.compute.ray.ray_cluster import NodeSilent, RayCluster
-from runyard.compute.ray.state import ClusterState, RayNode
-from runyard.compute.remote.placements import Placement, Placements, RemoteNode
-from runyard.compute.remote.silence import GIVE_UP_SECONDS, Silence
-from runyard.errors import EngineError, Json
-from runyard.model.plan import LaunchPlan
-from runyard.planning.plan_json import plan_to_json
-from runyard.ports.engine import Capabilities, Observed, PartPhase, Ticket, ticket_for
-from runyard.version import VERSION
+from runyard.compute.ray.cluster_client import NodeSilent, RayCluster
+from runyard.compute.ray.cluster_state import ClusterState, RayNode
+from runyard.compute.remote.nodes import GIVE_UP_SECONDS, Placement, Placements, RemoteNode, UnresponsiveNodes
+from runyard.core.errors import EngineError, Json
+from runyard.core.plan_json import plan_to_json
+from runyard.core.ports.engine import Capabilities, NodeTaskPhase, ObservedTask, Ticket, ticket_for
+from runyard.core.records.launch_plan import LaunchPlan
+from runyard.core.version import VERSION
 
 _MOST_NODES = 10_000
 _START_SECONDS = 30.0
@@ -39,7 +38,7 @@ class RayEngine:
     ) -> None:
         """`service_facts` returns url and ca by which nodes reach the service."""
         self._cluster, self._placements, self._service_facts = cluster, placements, service_facts
-        self._unresponsive = Silence(clock)
+        self._unresponsive = UnresponsiveNodes(clock)
         self._stopped: set[str] = set()
         self.capabilities = Capabilities(_MOST_NODES)
 
@@ -59,7 +58,7 @@ class RayEngine:
                 raise answer
         return ticket_for(plan.attempt_id, len(plan.nodes))
 
-    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
+    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[ObservedTask]]:
         if not tickets:
             return {}
         self._stopped = {attempt for attempt in self._stopped if self._placements.find(attempt) is not None}
@@ -75,7 +74,7 @@ class RayEngine:
             if still_silent and not seen and not all(map(self._unresponsive.is_final, still_silent)):
                 raise next(iter(still_silent.values()))
         return {
-            ticket: [Observed(PartPhase.LOST)]
+            ticket: [ObservedTask(NodeTaskPhase.LOST)]
             if placement is None
             else [self._observed(state, placement, node, seen.get(part)) for part, node in placement.parts()]
             for ticket, placement in placements.items()
@@ -104,7 +103,7 @@ class RayEngine:
     def _place(self, plan: LaunchPlan) -> Placement:
         """Place an attempt on the nodes that the run holds; a preparation, which holds none, on any node."""
         state = self._cluster.refresh()
-        allocation = state.gang_of(plan.run_id)
+        allocation = state.allocation_of(plan.run_id)
         if allocation is not None and allocation.is_ready and len(allocation.node_ids) == len(plan.nodes):
             nodes = [state.node(node_id) for node_id in allocation.node_ids]
         elif plan.kind == "prepare":
@@ -117,7 +116,7 @@ class RayEngine:
 
     def _ask_phases(
         self, state: ClusterState, placements: Sequence[Placement]
-    ) -> tuple[dict[str, PartPhase], dict[str, EngineError]]:
+    ) -> tuple[dict[str, NodeTaskPhase], dict[str, EngineError]]:
         """Phases of the tasks on living nodes, and the errors of nodes that did not answer."""
         by_node: dict[str, list[str]] = defaultdict(list)
         places: dict[str, RemoteNode] = {}
@@ -127,13 +126,13 @@ class RayEngine:
                     by_node[node.id].append(part)
                     places[node.id] = node
         asked = [(places[node_id], {"op": "phases", "parts": parts}) for node_id, parts in by_node.items()]
-        seen: dict[str, PartPhase] = {}
+        seen: dict[str, NodeTaskPhase] = {}
         silent: dict[str, EngineError] = {}
         for (node, _), answer in zip(asked, self._ask(asked), strict=True):
             if isinstance(answer, EngineError):
                 silent[node.id] = answer
             else:
-                seen.update({part: PartPhase(phase) for part, phase in answer["phases"].items()})
+                seen.update({part: NodeTaskPhase(phase) for part, phase in answer["phases"].items()})
         return seen, silent
 
     def _ask(
@@ -160,21 +159,21 @@ class RayEngine:
                 self._cluster.replace_agent(node)
 
     def _observed(
-        self, state: ClusterState, placement: Placement, node: RemoteNode, phase: PartPhase | None
-    ) -> Observed:
+        self, state: ClusterState, placement: Placement, node: RemoteNode, phase: NodeTaskPhase | None
+    ) -> ObservedTask:
         if phase is not None:
-            return Observed(phase)
+            return ObservedTask(phase)
         named = f"Node {node.name} ({node.address})"
         if _is_in_cluster(state, node):
             # Ray calls the node alive, and its supervisors report by themselves, so silence is no sign of loss. But a
             # run that was asked to stop must end.
             if self._unresponsive.is_final(node.id) and placement.attempt_id in self._stopped:
                 why = f"{named} has not answered for {GIVE_UP_SECONDS:.0f} s, though Ray calls it alive."
-                return Observed(PartPhase.GONE, why)
-            return Observed(PartPhase.ALIVE, f"{named} does not answer.")
+                return ObservedTask(NodeTaskPhase.GONE, why)
+            return ObservedTask(NodeTaskPhase.ALIVE, f"{named} does not answer.")
         known = state.node(node.id)
         said = f" Ray says: {known.why}" if known is not None and known.why else ""
-        return Observed(PartPhase.GONE, f"{named} has left the Ray cluster.{said}")
+        return ObservedTask(NodeTaskPhase.GONE, f"{named} has left the Ray cluster.{said}")
 
 
 def _is_in_cluster(state: ClusterState, node: RemoteNode) -> bool:
@@ -186,8 +185,8 @@ def _is_alive(state: ClusterState, node_id: str) -> bool:
     return found is not None and found.is_alive
 
 
-def _all_gone(placement: Placement | None, why: str) -> list[Observed]:
-    return [Observed(PartPhase.GONE, why)] * (1 if placement is None else len(placement.nodes))
+def _all_gone(placement: Placement | None, why: str) -> list[ObservedTask]:
+    return [ObservedTask(NodeTaskPhase.GONE, why)] * (1 if placement is None else len(placement.nodes))
 
 
 def _least_busy(state: ClusterState) -> RayNode:

@@ -1,6 +1,7 @@
 import contextlib
 import importlib.util
 import itertools
+import json
 import os
 import queue
 import signal
@@ -9,16 +10,44 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from runyard.compute.ray.lines import JsonLines
-from runyard.errors import EngineError, Json, from_wire
+from runyard.core.errors import EngineError, Json, from_wire
 
 _CONNECT_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
 _LOG_BYTES = 4 << 20
+
+
+class JsonLines:
+    """JSON lines over a socket, between service and bridge. `send` is thread-safe; only one thread may `read`."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._writing = threading.Lock()
+
+    def send(self, message: Json) -> None:
+        """Raises OSError when the other side is gone."""
+        line = json.dumps(message).encode() + b"\n"
+        with self._writing:
+            self._connection.sendall(line)
+
+    def read(self) -> Iterator[Json]:
+        """Yield messages until the other side closes. A truncated last line is dropped."""
+        try:
+            with self._connection.makefile("rb") as file:
+                for line in file:
+                    if line.endswith(b"\n"):
+                        yield json.loads(line)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes up a reader in another thread
+        self._connection.close()
 
 
 class BridgeLink:

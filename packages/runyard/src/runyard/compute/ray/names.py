@@ -12,7 +12,7 @@ _SERVICE_ID = re.compile(r"[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
-class GangName:
+class AllocationName:
     """Name of the placement group of one run."""
 
     service: str
@@ -25,10 +25,10 @@ class GangName:
         return "runyard/gang/" + "/".join(quote(word, safe="") for word in words)
 
 
-def parse_gang(text: str) -> GangName | None:
+def parse_allocation_name(text: str) -> AllocationName | None:
     """Parse the name of a placement group; None if it is not ours."""
     words = [unquote(word) for word in text.split("/")]
-    return GangName(*words[2:]) if len(words) == 6 and words[:2] == ["runyard", "gang"] else None
+    return AllocationName(*words[2:]) if len(words) == 6 and words[:2] == ["runyard", "gang"] else None
 
 
 def agent_name(service: str, version: str, node_id: str) -> str:

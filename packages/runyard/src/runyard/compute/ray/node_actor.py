@@ -7,10 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from runyard.compute.remote.node_agent import NodeAgent
-from runyard.compute.remote.node_home import claim_home, nodes_folder
-from runyard.errors import EngineError, Json
-from runyard.node.processes import ProcessId, identify
+from runyard.compute.remote.node_agent import NodeAgent, claim_home, nodes_folder
+from runyard.core.errors import EngineError, Json
+from runyard.node.processes.procfs import ProcessId, identify
 
 _OF_RAY = ("RAY_", "PYTHON")
 

@@ -1,18 +1,24 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from runyard.compute.ray.names import GangName
-from runyard.compute.ray.ray_cluster import RayCluster
-from runyard.compute.ray.sizes import bundle_of, check_gang, words_for
-from runyard.compute.ray.state import ClusterState, RayGang, RayNode
-from runyard.compute.remote.placements import Placements
+from runyard.compute.ray.cluster_client import RayCluster
+from runyard.compute.ray.cluster_state import (
+    ClusterState,
+    RayAllocation,
+    RayNode,
+    bundle_of,
+    check_allocation,
+    words_for,
+)
+from runyard.compute.ray.names import AllocationName
+from runyard.compute.remote.nodes import Placements
+from runyard.compute.vm_sizes import NodeResources
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import EngineError
-from runyard.model.assets import Asset
-from runyard.model.nodes import DEFAULT_IDLE_SECONDS, Gang, Node, NodeState
-from runyard.model.runs import RunId, RunRecord
-from runyard.planning.vm_sizes import NodeResources
-from runyard.ports.clock import Clock
+from runyard.core.errors import EngineError
+from runyard.core.ports.clock import Clock
+from runyard.core.records.assets import Asset
+from runyard.core.records.nodes import DEFAULT_IDLE_SECONDS, Node, NodeAllocation, NodeState
+from runyard.core.records.runs import RunId, RunRecord
 
 _DEFAULT_MOST = 1000
 _FIRST_CONNECTION_SECONDS = 5.0
@@ -40,35 +46,39 @@ class RayPool:
             state = self._ray.state(patience_seconds=_FIRST_CONNECTION_SECONDS)
         except EngineError:
             return  # the run waits until the cluster answers
-        check_gang(definition.node_count, bundle, state)
+        check_allocation(definition.node_count, bundle, state)
 
-    def hold(self, cluster: Asset, run: RunRecord) -> Gang:
+    def hold(self, cluster: Asset, run: RunRecord) -> NodeAllocation:
         most, needed, bundle = most_nodes(cluster), run.definition.node_count, self._bundle(cluster)
         try:
             state = self._ray.state()
-            allocation = state.gang_of(run.id)
+            allocation = state.allocation_of(run.id)
             if allocation is None or not allocation.is_ready:
-                taken = sum(len(other.node_ids) for other in _gangs_of(state, cluster) if other.name.run_id != run.id)
+                taken = sum(
+                    len(other.node_ids) for other in _allocations_of(state, cluster) if other.name.run_id != run.id
+                )
                 if taken + needed > most:
-                    return Gang(most_nodes=most, waits_for=_waits_for_others(cluster, state, needed, most - taken))
-                allocation = self._ray.ask_gang(self._name(cluster, run.id), bundle, needed)
+                    return NodeAllocation(
+                        most_nodes=most, waits_for=_waits_for_others(cluster, state, needed, most - taken)
+                    )
+                allocation = self._ray.request_allocation(self._name(cluster, run.id), bundle, needed)
                 state = self._ray.refresh()
         except EngineError as e:
-            return Gang(most_nodes=most, waits_for=f"Waiting for '{cluster.name}': {e.problem}")
+            return NodeAllocation(most_nodes=most, waits_for=f"Waiting for '{cluster.name}': {e.problem}")
         if allocation is None or not allocation.is_ready:
-            return Gang(most_nodes=most, waits_for=_waits_for_ray(cluster, state, needed, bundle))
-        return Gang(self._nodes_of(cluster, state, allocation), most)
+            return NodeAllocation(most_nodes=most, waits_for=_waits_for_ray(cluster, state, needed, bundle))
+        return NodeAllocation(self._nodes_of(cluster, state, allocation), most)
 
-    def held_by(self, cluster: Asset, run: RunRecord) -> Gang:
+    def held_by(self, cluster: Asset, run: RunRecord) -> NodeAllocation:
         state = self._ray.state()
-        allocation = state.gang_of(run.id)
+        allocation = state.allocation_of(run.id)
         nodes = self._nodes_of(cluster, state, allocation) if allocation is not None and allocation.is_ready else ()
-        return Gang(nodes, most_nodes(cluster))
+        return NodeAllocation(nodes, most_nodes(cluster))
 
     def release(self, run_id: RunId) -> None:
-        allocation = self._ray.refresh().gang_of(run_id)
+        allocation = self._ray.refresh().allocation_of(run_id)
         if allocation is not None:
-            self._ray.drop_gang(allocation.name)
+            self._ray.release_allocation(allocation.name)
 
     def resize(self, clusters: Sequence[Asset], living: set[RunId]) -> None:
         """Release what ended runs hold, and request the minimum of nodes. Does nothing while the cluster is away."""
@@ -77,7 +87,7 @@ class RayPool:
             state = self._ray.state()
             for allocation in state.allocations:
                 if RunId(allocation.name.run_id) not in living:
-                    self._ray.drop_gang(allocation.name)
+                    self._ray.release_allocation(allocation.name)
             self._ray.request_minimum([self._bundle(each) for each in clusters for _ in range(least_nodes(each))])
             self._end_idle_agents(clusters, state, living)
         except EngineError:
@@ -93,7 +103,11 @@ class RayPool:
         except EngineError:
             return []
         bundle, most = self._bundle(cluster), most_nodes(cluster)
-        held = [node for allocation in _gangs_of(state, cluster) for node in self._nodes_of(cluster, state, allocation)]
+        held = [
+            node
+            for allocation in _allocations_of(state, cluster)
+            for node in self._nodes_of(cluster, state, allocation)
+        ]
         taken = {node_id for allocation in state.allocations for node_id in allocation.node_ids}
         free = [node for node in state.nodes if node.id not in taken and not node.is_head and _may_serve(node, bundle)]
         return [*held, *(self._idle(cluster, node) for node in free[: max(0, most - len(held))])]
@@ -101,10 +115,10 @@ class RayPool:
     def _bundle(self, cluster: Asset) -> dict[str, float]:
         return bundle_of(cluster.body, self._sizes)
 
-    def _name(self, cluster: Asset, run_id: str) -> GangName:
-        return GangName(self._service, cluster.workspace, cluster.name, run_id)
+    def _name(self, cluster: Asset, run_id: str) -> AllocationName:
+        return AllocationName(self._service, cluster.workspace, cluster.name, run_id)
 
-    def _nodes_of(self, cluster: Asset, state: ClusterState, allocation: RayGang) -> tuple[Node, ...]:
+    def _nodes_of(self, cluster: Asset, state: ClusterState, allocation: RayAllocation) -> tuple[Node, ...]:
         """Nodes in the order of the allocation's bundles. One that is not there yet, or is gone, has no address."""
         found = []
         for index, node_id in enumerate(allocation.node_ids):
@@ -172,12 +186,12 @@ def _may_serve(node: RayNode, bundle: Mapping[str, float]) -> bool:
     return node.is_alive and (node.is_leaving or node.fits(bundle))
 
 
-def _gangs_of(state: ClusterState, cluster: Asset) -> list[RayGang]:
+def _allocations_of(state: ClusterState, cluster: Asset) -> list[RayAllocation]:
     place = (cluster.workspace, cluster.name)
     return [each for each in state.allocations if (each.name.workspace, each.name.cluster) == place]
 
 
-def _state_in(allocation: RayGang, node: RayNode | None) -> NodeState:
+def _state_in(allocation: RayAllocation, node: RayNode | None) -> NodeState:
     if node is None or not allocation.is_ready:
         return NodeState.UNUSABLE if node is not None and not node.is_alive else NodeState.PREPARING
     if not node.is_alive:
@@ -186,7 +200,7 @@ def _state_in(allocation: RayGang, node: RayNode | None) -> NodeState:
 
 
 def _waits_for_others(cluster: Asset, state: ClusterState, needed: int, free: int) -> str:
-    runs = sorted({allocation.name.run_id for allocation in _gangs_of(state, cluster)})
+    runs = sorted({allocation.name.run_id for allocation in _allocations_of(state, cluster)})
     listed = ", ".join(runs[:3]) + (", ..." if len(runs) > 3 else "")
     words = f"Waiting for {_nodes(needed)} of '{cluster.name}': {max(0, free)} of its {most_nodes(cluster)} free"
     return f"{words}, others held by {listed}."

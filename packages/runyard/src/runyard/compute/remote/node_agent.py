@@ -1,21 +1,23 @@
 """Handles the service's requests on a remote node, for any kind of cluster. It starts the agent, and forks nothing
-itself."""
+itself.
+"""
 
+import fcntl
 import json
 import os
+import re
 import select
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from runyard.compute.local.node_parts import NodeParts
-from runyard.compute.local.warm_agent import WarmAgent
-from runyard.errors import EngineError, Json, RunyardError, to_wire
-from runyard.node.attempt import attempt_folders
-from runyard.node.fence import open_guard
-from runyard.node.processes import ProcessId, identify
-from runyard.version import VERSION
+from runyard.core.errors import EngineError, Json, RunyardError, to_wire
+from runyard.core.version import VERSION
+from runyard.node.agent_client import AgentClient, NodeTasks
+from runyard.node.guard import format_guard, open_guard, parse_guard
+from runyard.node.processes.procfs import ProcessId, identify
+from runyard.node.task_folder import list_task_folders
 
 _POLL_SECONDS = 1.0
 
@@ -40,8 +42,8 @@ class NodeAgent:
         """`home`: see `claim_home`. `environ`: variables of the agent and its tasks, by default our own. With a `guard`
         all tasks are killed when that process ends. `requirement`: what to install on a node of another version."""
         self._home, self._requirement = home, requirement
-        self._agent = WarmAgent(self._home, environ=environ, guard=guard)
-        self._parts = NodeParts(self._home, self._agent)
+        self._agent = AgentClient(self._home, environ=environ, guard=guard)
+        self._parts = NodeTasks(self._home, self._agent)
         self._known: dict[str, Callable[[Json], Json]] = {
             "hello": self._hello,
             "service": self._service,
@@ -91,7 +93,7 @@ class NodeAgent:
 
     def _leave(self, _: Json) -> Json:
         """End the agent, unless it has tasks. `is_free` tells whether it ends."""
-        if attempt_folders(self._home):
+        if list_task_folders(self._home):
             return {"is_free": False}
         self._is_leaving = True
         self._agent.ask({"op": "exit"})
@@ -108,7 +110,7 @@ class NodeAgent:
                 _wait_for_end(process)
             else:
                 time.sleep(_POLL_SECONDS)
-            while not self._is_leaving and not attempt_folders(self._home):
+            while not self._is_leaving and not list_task_folders(self._home):
                 time.sleep(_POLL_SECONDS)
 
     def _write(self, name: str, body: Json) -> None:
@@ -139,3 +141,52 @@ def _wait_for_end(process: ProcessId) -> None:
         select.select([descriptor], [], [])
     finally:
         os.close(descriptor)
+
+
+_ODD = re.compile(r"[^A-Za-z0-9.\-]")
+_GUARD = "guard"
+
+
+def nodes_folder() -> Path:
+    """Folder of the node homes on this machine: RUNYARD_NODE_HOME, else ~/.runyard/nodes."""
+    return Path(os.environ.get("RUNYARD_NODE_HOME") or "~/.runyard/nodes").expanduser().absolute()
+
+
+def claim_home(root: Path, service: str, address: str, guard: ProcessId) -> Path:
+    """Claim a home folder for the node whose life is that of the process `guard`.
+
+    Every call returns the same. The next node with the same address gets the home of an ended node, with its caches.
+    Two living nodes of one machine never share a home.
+    """
+    folder = root / _ODD.sub("_", service)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _find(folder, _ODD.sub("_", address), guard)
+    finally:
+        os.close(lock)
+
+
+def _find(folder: Path, name: str, guard: ProcessId) -> Path:
+    number, free = 1, None
+    while (home := folder / f"{name}-{number}").is_dir():
+        holder = _holder(home)
+        if holder == guard:
+            return home
+        if free is None and (holder is None or not holder.is_alive()):
+            free = home
+        number += 1
+    chosen = free or home
+    chosen.mkdir(mode=0o700, exist_ok=True)
+    beside = chosen / f".{_GUARD}.{os.getpid()}"
+    beside.write_text(format_guard(guard), encoding="ascii")
+    beside.rename(chosen / _GUARD)
+    return chosen
+
+
+def _holder(home: Path) -> ProcessId | None:
+    try:
+        return parse_guard((home / _GUARD).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None

@@ -9,10 +9,10 @@ from runyard.core.definitions.dataset import DatasetDefinition
 from runyard.core.definitions.deployment import DeploymentSpec
 from runyard.core.definitions.environment import EnvironmentDefinition, file_entries
 from runyard.core.definitions.fields import NOTHING, Fields, JsonObject, JsonValue, read_once, shown, whole_number
-from runyard.errors import InvalidArgument, NotFound
-from runyard.model.assets import AssetKind
-from runyard.model.files import FileEntry
-from runyard.model.web_services import ServiceType
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.files import FileEntry
+from runyard.core.records.web_services import ServiceType
 
 
 @dataclass(frozen=True)

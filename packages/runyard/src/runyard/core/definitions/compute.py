@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from runyard.core.definitions.fields import Fields, JsonObject, JsonValue, read_once, shown, whole_number
-from runyard.errors import InvalidArgument
-from runyard.model.assets import AssetKind
-from runyard.model.nodes import DEFAULT_IDLE_SECONDS
+from runyard.core.errors import InvalidArgument
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.nodes import DEFAULT_IDLE_SECONDS
 
 PLACE_FIELDS = frozenset({"engine", "address", "settings", "resources"})
 """Fields that choose the machines and their resources; only the owner may set them."""

@@ -6,9 +6,9 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from runyard.core.definitions.fields import NOTHING, JsonObject, JsonValue, read_once
-from runyard.errors import InvalidArgument
-from runyard.model.assets import AssetKind
-from runyard.model.names import check_asset_name, check_relative_path, check_text
+from runyard.core.errors import InvalidArgument
+from runyard.core.names import check_asset_name, check_relative_path, check_text
+from runyard.core.records.assets import AssetKind
 
 MOST_SOURCES = 20_000
 LONGEST_ADDRESS = 8192

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from runyard.core.definitions.environment import EnvironmentDefinition, file_entries
 from runyard.core.definitions.fields import NOTHING, Fields, JsonObject, JsonValue, as_object, shown
 from runyard.core.definitions.run import Submitter, submitter_of
-from runyard.errors import InvalidArgument
-from runyard.model.files import FileEntry
-from runyard.model.names import check_relative_path
-from runyard.model.web_services import ServiceType
+from runyard.core.errors import InvalidArgument
+from runyard.core.names import check_relative_path
+from runyard.core.records.files import FileEntry
+from runyard.core.records.web_services import ServiceType
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from runyard.core.definitions.fields import NOTHING, Fields, JsonObject, JsonValue, as_object, read_once, shown
-from runyard.errors import InvalidArgument
-from runyard.model.assets import AssetKind
-from runyard.model.files import FileEntry
-from runyard.model.names import check_relative_path
+from runyard.core.errors import InvalidArgument
+from runyard.core.names import check_relative_path
+from runyard.core.records.assets import AssetKind
+from runyard.core.records.files import FileEntry
 
 _DEFAULT_DOCKERFILE = "Dockerfile"
 _SECTIONS = ("variables", "python", "docker")
@@ -26,7 +26,7 @@ class PythonSection:
 
 
 @dataclass(frozen=True)
-class BuildContext:
+class BuildContextSection:
     location_type: str
     dockerfile_path: str
     dockerfile: str
@@ -50,7 +50,7 @@ class DockerSection:
     registry_address: str
     registry_login: Mapping[str, JsonValue]
     """The given values of `username` and `password`."""
-    build_context: BuildContext | None
+    build_context: BuildContextSection | None
     platform_os: str
     platform_architecture: str
 
@@ -210,8 +210,8 @@ def _dependencies(conda: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(packages), tuple(pip)
 
 
-def _build_context(given: Fields) -> BuildContext:
-    return BuildContext(
+def _build_context(given: Fields) -> BuildContextSection:
+    return BuildContextSection(
         location_type=given.text("locationType"),
         dockerfile_path=given.text("dockerfilePath", _DEFAULT_DOCKERFILE),
         dockerfile=given.text("dockerfile"),

@@ -5,7 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runyard.core.definitions.data import (
+from runyard.core.definitions.environment import EnvironmentDefinition, docker_arguments, environment_in
+from runyard.core.definitions.fields import NOTHING, Fields, JsonObject, JsonValue, read_once, shown, whole_number
+from runyard.core.definitions.run_data import (
     DataReference,
     DatasetInput,
     OutputData,
@@ -13,9 +15,7 @@ from runyard.core.definitions.data import (
     dataset_inputs,
     output_data,
 )
-from runyard.core.definitions.environment import EnvironmentDefinition, docker_arguments, environment_in
-from runyard.core.definitions.fields import NOTHING, Fields, JsonObject, JsonValue, read_once, shown, whole_number
-from runyard.errors import InvalidArgument
+from runyard.core.errors import InvalidArgument
 
 ATTEMPTS_VARIABLE = "RUNYARD_MAX_ATTEMPTS"
 OUTPUTS_OF = "outputs_of"
@@ -81,7 +81,7 @@ class RunyardSection:
 
 
 @dataclass(frozen=True)
-class DockerOfRun:
+class RunDockerSection:
     """DockerConfiguration of the run, in addition to that of its environment."""
 
     use_docker: bool
@@ -215,10 +215,10 @@ class RunDefinition:
         return environment_in(self.raw)
 
     @read_once
-    def docker(self) -> DockerOfRun:
+    def docker(self) -> RunDockerSection:
         given = self._fields.section("docker")
         arguments = docker_arguments(given.raw.get("arguments"))
-        return DockerOfRun(given.flag("useDocker"), arguments, given.raw.get("shmSize"))
+        return RunDockerSection(given.flag("useDocker"), arguments, given.raw.get("shmSize"))
 
     @read_once
     def data(self) -> Mapping[str, DatasetInput]:
@@ -316,6 +316,6 @@ def _without_nul(argument: str, word: str) -> str:
     return word
 
 
-EMPTY = RunDefinition(NOTHING)
-NOBODY = submitter_of(Fields(NOTHING))
+EMPTY_DEFINITION = RunDefinition(NOTHING)
+UNKNOWN_SUBMITTER = submitter_of(Fields(NOTHING))
 """A submitter without any facts."""

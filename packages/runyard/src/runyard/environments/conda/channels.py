@@ -3,9 +3,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
-from runyard.environments.sources import Sources
-from runyard.model.plan import CondaSpec
-from runyard.planning.passwords import has_secret
+from runyard.core.records.launch_plan import CondaSpec
+from runyard.core.url_secrets import has_secret
+from runyard.environments.package_sources import PackageSources
 
 USUAL = ("conda-forge",)
 TOKEN = re.compile(r"^/t/[^/]+(?=/)")
@@ -25,7 +25,7 @@ class Channels:
     """Name here of each channel as the user wrote it."""
 
     @classmethod
-    def of(cls, conda: CondaSpec, sources: Sources) -> "Channels":
+    def of(cls, conda: CondaSpec, sources: PackageSources) -> "Channels":
         names, addresses, renamed = list[str](), dict[str, str](), dict[str, str]()
         for channel in [*(conda.channels or USUAL), *filter(None, map(_channel_of, conda.packages))]:
             address = sources.settings.conda_channels.get(channel, channel).rstrip("/")
@@ -39,7 +39,7 @@ class Channels:
         return cls(tuple(dict.fromkeys(listed)), addresses, renamed)
 
     @property
-    def have_logins(self) -> bool:
+    def has_logins(self) -> bool:
         return any(has_secret(f"{address}/") for address in self.addresses.values())
 
     def configuration(self) -> Mapping[str, object]:

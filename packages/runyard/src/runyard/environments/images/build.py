@@ -2,52 +2,47 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from runyard.containers.creating import ContainerSpec
-from runyard.containers.engine import Engine
-from runyard.containers.failures import Refused, sentence
-from runyard.containers.records import ImageFacts
-from runyard.environments.compiled import Bring
-from runyard.environments.images.bases import Bases
-from runyard.environments.images.choosing import of_the_image, of_the_machine
-from runyard.environments.images.filling import (
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.ports.environments import BuiltEnvironment
+from runyard.core.records.environments import FailureCause
+from runyard.core.records.launch_plan import EnvironmentSpec, ImageSpec
+from runyard.core.url_secrets import redacted
+from runyard.environments.compiled_wheels import FetchWheel
+from runyard.environments.containers.containers import ContainerSpec
+from runyard.environments.containers.engine import ContainerEngine
+from runyard.environments.containers.failures import EngineRefused, sentence
+from runyard.environments.containers.records import ImageFacts
+from runyard.environments.images.base_image import BaseImages, image_digest
+from runyard.environments.images.build_container import BuildContainer, BuildContainerSpec, PathMapping
+from runyard.environments.images.built_images import ImageDetails, ImageFolder
+from runyard.environments.images.container_uv import cache_mount, image_cache, uv_tool
+from runyard.environments.images.interpreter_layer import InterpreterLayer
+from runyard.environments.images.interpreters import choose_in_image, choose_on_machine, image_interpreters
+from runyard.environments.images.names import BASE, ENVIRONMENT, HOME, USUAL_PATH, ImageNames, image_notes
+from runyard.environments.images.package_layer import (
     OLDEST_COMPILED_BY_UV,
-    ContainedConstruction,
-    ContainedFolder,
+    ContainerEnvironmentBuild,
+    ContainerEnvironmentFolder,
     path_in_image,
 )
-from runyard.environments.images.given import digest_of
-from runyard.environments.images.interpreter_layer import InterpreterLayer
-from runyard.environments.images.naming import BASE, ENVIRONMENT, HOME, USUAL_PATH, Naming, notes_of
-from runyard.environments.images.passage import Passage
-from runyard.environments.images.pythons import pythons_of
-from runyard.environments.images.record import ImageDetails, ImageFolder
-from runyard.environments.images.tools import uv_tool
-from runyard.environments.images.uv_cache import cache_mount, cache_of
-from runyard.environments.images.workshop import Site, Workshop
-from runyard.environments.interpreters import Interpreter, discover
-from runyard.environments.lockfile import Lock
-from runyard.environments.programs import Say
-from runyard.environments.python_downloads import obtain
-from runyard.environments.sources import Sources
-from runyard.errors import EnvironmentFailed
-from runyard.model.causes import Cause
-from runyard.model.images import ImageSpec
-from runyard.model.plan import EnvironmentSpec
-from runyard.planning.passwords import hidden
-from runyard.ports.environments import BuiltEnvironment
+from runyard.environments.interpreters import Interpreter, discover_interpreters
+from runyard.environments.lockfile import LockFile
+from runyard.environments.package_sources import PackageSources
+from runyard.environments.programs import LogLine
+from runyard.environments.python_downloads import obtain_interpreter
 
 TELL = "import sys; print(sys.executable, '%d.%d.%d' % sys.version_info[:3])"
 
 
 @dataclass(frozen=True)
-class Made:
+class BuiltImage:
     """The image of an environment, and the image `below` it that has its interpreter."""
 
     image: ImageFacts
     below: ImageFacts
     name: str
     python: str
-    lock: Lock
+    lock: LockFile
     path_variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -55,19 +50,19 @@ class Made:
 class ImageBuild:
     """Builds one image environment. The caller holds its builder lock; `held` is the lock's descriptor."""
 
-    engine: Engine
-    naming: Naming
+    engine: ContainerEngine
+    naming: ImageNames
     folder: ImageFolder
     spec: EnvironmentSpec
     wanted: ImageSpec
-    sources: Sources
-    fetch_wheel: Bring
+    sources: PackageSources
+    fetch_wheel: FetchWheel
     held: int
-    log: Say
+    log: LogLine
 
-    def make(self, bases: Bases, scratch: Path, given: Lock | None) -> BuiltEnvironment:
+    def make(self, bases: BaseImages, scratch: Path, given: LockFile | None) -> BuiltEnvironment:
         """Obtain the base image, then add the interpreter and the packages, each as a layer."""
-        base = bases.obtain(self.wanted, Lock.parse(self.spec.locked).base or (given.base if given else ""))
+        base = bases.obtain(self.wanted, LockFile.parse(self.spec.locked).base or (given.base if given else ""))
         if self.spec.user_managed:
             result = self._as_it_is(base)
         else:
@@ -76,14 +71,14 @@ class ImageBuild:
             result = self._with_packages(base, image, interpreter, scratch, given)
         return self._recorded(base, result, bases.pulled_names(self.wanted))
 
-    def _as_it_is(self, base: ImageFacts) -> Made:
+    def _as_it_is(self, base: ImageFacts) -> BuiltImage:
         """Use the image unchanged, with its own interpreter (user-managed dependencies)."""
         python, version = self._own_python(base)
         self.log(f"The image is used as it is, with its Python {version} at {python}.")
         name = self.naming.environment(self.folder.key)
         self.engine.images.tag(base.id, name)
-        lock = Lock("", python=version, base=digest_of(self.naming, base))
-        return Made(base, base, name, python, lock)
+        lock = LockFile("", python=version, base=image_digest(self.naming, base))
+        return BuiltImage(base, base, name, python, lock)
 
     def _own_python(self, base: ImageFacts) -> tuple[str, str]:
         """Path and version of the interpreter that the user names. Tries `python3` if there is no `python`, as in
@@ -95,7 +90,7 @@ class ImageBuild:
             spec = ContainerSpec(base.id, (name, "-c", TELL), working_folder="/", name=self._container("asking"))
             try:
                 ended = self.engine.containers.run(spec, lines.append).exit
-            except Refused as refused:
+            except EngineRefused as refused:
                 error = error or refused.said
                 continue
             if lines and not ended.status:
@@ -109,14 +104,14 @@ class ImageBuild:
             f"The image has no interpreter {asked!r} that starts. The container engine says: {sentence(error)}",
             hint="Set python.interpreter_path to the path of a Python in the image, or user_managed_dependencies to "
             "False: then one is put into it.",
-            cause=Cause.NO_PYTHON,
+            cause=FailureCause.NO_PYTHON,
             said=error,
         )
 
     def _with_python(self, base: ImageFacts, scratch: Path) -> tuple[ImageFacts, Interpreter]:
-        notes = notes_of(self.naming.root, base.id)
-        in_image = pythons_of(self.engine, base, notes, scratch, self._container("looking"))
-        own = of_the_image(self.spec, in_image)
+        notes = image_notes(self.naming.root, base.id)
+        in_image = image_interpreters(self.engine, base, notes, scratch, self._container("looking"))
+        own = choose_in_image(self.spec, in_image)
         if own is not None:
             interpreter, note = own
             if note:
@@ -125,9 +120,9 @@ class ImageBuild:
         has = ", ".join(dict.fromkeys(str(python) for python in in_image)) or "no Python"
         self.log(f"The image has {has}, and the environment wants {self.spec.python or 'one'}.")
         cache = self.naming.root / "interpreters.json"
-        chosen, note = obtain(self.spec, cache, self.sources, self.log)
-        here = discover(cache, self.sources.variables)
-        candidates, nearer, other_note = of_the_machine(self.spec, chosen, in_image, here)
+        chosen, note = obtain_interpreter(self.spec, cache, self.sources, self.log)
+        here = discover_interpreters(cache, self.sources.variables)
+        candidates, nearer, other_note = choose_on_machine(self.spec, chosen, in_image, here)
         for line in filter(None, (other_note or note,)):
             self.log(line)
         if nearer is not None:
@@ -137,16 +132,16 @@ class ImageBuild:
         return image, Interpreter(path, interpreter.version)
 
     def _with_packages(
-        self, base: ImageFacts, image: ImageFacts, interpreter: Interpreter, scratch: Path, given: Lock | None
-    ) -> Made:
+        self, base: ImageFacts, image: ImageFacts, interpreter: Interpreter, scratch: Path, given: LockFile | None
+    ) -> BuiltImage:
         key, name, path = self.folder.key, self.naming.environment(self.folder.key), path_in_image(self.folder.key)
         own = Interpreter(str(path / "bin" / "python"), interpreter.version)
-        labels = {HOME: self.naming.home, BASE: digest_of(self.naming, base)}
-        with self.sources.laid_out(scratch) as variables:
+        labels = {HOME: self.naming.home, BASE: image_digest(self.naming, base)}
+        with self.sources.with_certificates(scratch) as variables:
             mapping = self._mapping(scratch, variables, given)
-            with Workshop(self._container_spec(base, image, interpreter, mapping, variables)) as container:
-                construction = ContainedConstruction(
-                    folder=ContainedFolder(self.naming.root, key, interpreter, container, scratch),
+            with BuildContainer(self._container_spec(base, image, interpreter, mapping, variables)) as container:
+                construction = ContainerEnvironmentBuild(
+                    folder=ContainerEnvironmentFolder(self.naming.root, key, interpreter, container, scratch),
                     spec=_with_container_paths(self.spec, mapping),
                     interpreter=own,
                     sources=self.sources,
@@ -155,26 +150,26 @@ class ImageBuild:
                     log=self.log,
                     container=container,
                     mapping=mapping,
-                    base=digest_of(self.naming, base),
-                    kept=notes_of(self.naming.root, base.id) / "wheels",
+                    base=image_digest(self.naming, base),
+                    kept=image_notes(self.naming.root, base.id) / "wheels",
                 )
                 lock, paths = construction.fill(given, variables, scratch)
                 self.log("Keeping the environment as a layer of the image.")
                 changes = (_variable("PATH", f"{path}/bin", image.variables.get("PATH") or USUAL_PATH),)
                 labels[ENVIRONMENT] = key
                 result = container.commit(name, labels=labels, changes=changes, message="Runyard environment")
-        return Made(result, image, name, own.path, lock, paths)
+        return BuiltImage(result, image, name, own.path, lock, paths)
 
     def _container_spec(
         self,
         base: ImageFacts,
         image: ImageFacts,
         interpreter: Interpreter,
-        mapping: Passage,
+        mapping: PathMapping,
         variables: Mapping[str, str],
-    ) -> Site:
+    ) -> BuildContainerSpec:
         uv = uv_tool()
-        return Site(
+        return BuildContainerSpec(
             engine=self.engine,
             image=image,
             python=interpreter.path,
@@ -192,22 +187,22 @@ class ImageBuild:
     ) -> dict[str, str]:
         own = {
             "PATH": f"{path_in_image(self.folder.key)}/bin:{image.variables.get('PATH') or USUAL_PATH}",
-            "UV_CACHE_DIR": cache_of(variables, base.id),
+            "UV_CACHE_DIR": image_cache(variables, base.id),
             "UV_LINK_MODE": "copy",
         }
         # Each run has a fresh container, which would otherwise compile every imported module again.
         return {**own, "UV_COMPILE_BYTECODE": "1"} if interpreter.version >= OLDEST_COMPILED_BY_UV else own
 
-    def _mapping(self, scratch: Path, variables: Mapping[str, str], given: Lock | None) -> Passage:
+    def _mapping(self, scratch: Path, variables: Mapping[str, str], given: LockFile | None) -> PathMapping:
         spec = self.spec
         texts = [*spec.requirements, *spec.constraints, *(line for choice in spec.choices for line in choice)]
         texts += [spec.locked, given.packages if given else ""]
-        return Passage.of(scratch, self.sources.folders, variables, texts)
+        return PathMapping.of(scratch, self.sources.folders, variables, texts)
 
     def _container(self, step: str) -> str:
         return self.naming.build_container(self.folder.key, step)
 
-    def _recorded(self, base: ImageFacts, result: Made, pulled: tuple[str, ...]) -> BuiltEnvironment:
+    def _recorded(self, base: ImageFacts, result: BuiltImage, pulled: tuple[str, ...]) -> BuiltEnvironment:
         ours = {one for facts in (base, result.below) for one in facts.names if self.naming.is_ours(one)}
         is_ours = bool(pulled or ours or self.wanted.dockerfile)
         details = ImageDetails(
@@ -224,7 +219,7 @@ class ImageBuild:
 
     def _is_first_on(self, base: ImageFacts) -> bool:
         """Whether this is the first environment on the base: its size counts once."""
-        notes = notes_of(self.naming.root, base.id)
+        notes = image_notes(self.naming.root, base.id)
         notes.mkdir(parents=True, exist_ok=True)
         try:
             (notes / "counted").touch(exist_ok=False)
@@ -232,9 +227,9 @@ class ImageBuild:
             return False
         return True
 
-    def _dockerfile(self, lock: Lock, python: str) -> str:
+    def _dockerfile(self, lock: LockFile, python: str) -> str:
         """An equivalent Dockerfile, for people to read."""
-        head = hidden(self.wanted.dockerfile).rstrip() or f"FROM {self.wanted.base}"
+        head = redacted(self.wanted.dockerfile).rstrip() or f"FROM {self.wanted.base}"
         if self.spec.user_managed:
             return f"{head}\n"
         folder = path_in_image(self.folder.key)
@@ -246,13 +241,13 @@ class ImageBuild:
         )
 
 
-def _with_container_paths(spec: EnvironmentSpec, mapping: Passage) -> EnvironmentSpec:
+def _with_container_paths(spec: EnvironmentSpec, mapping: PathMapping) -> EnvironmentSpec:
     return replace(
         spec,
-        requirements=tuple(map(mapping.inward, spec.requirements)),
-        constraints=tuple(map(mapping.inward, spec.constraints)),
-        choices=tuple(tuple(map(mapping.inward, choice)) for choice in spec.choices),
-        locked=mapping.inward(spec.locked),
+        requirements=tuple(map(mapping.to_container, spec.requirements)),
+        constraints=tuple(map(mapping.to_container, spec.constraints)),
+        choices=tuple(tuple(map(mapping.to_container, choice)) for choice in spec.choices),
+        locked=mapping.to_container(spec.locked),
     )
 
 

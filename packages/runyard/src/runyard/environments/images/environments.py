@@ -1,49 +1,47 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from runyard.containers.engine import Engine
-from runyard.environments.compiled import never
-from runyard.environments.conda.choosing import require_twins
-from runyard.environments.durable import shared
+from runyard.core.durable_files import shared_lock
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.ports.environments import BuiltEnvironment
+from runyard.core.records.environments import PackageSettings
+from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.environments.compiled_wheels import no_wheel
+from runyard.environments.conda.tool import require_pypi_packages
+from runyard.environments.containers.engine import ContainerEngine
 from runyard.environments.folder import EnvironmentFolder
-from runyard.environments.images.bases import Bases
+from runyard.environments.images.base_image import BaseImages
 from runyard.environments.images.build import ImageBuild
-from runyard.environments.images.finding import FoundImages, engine_here
-from runyard.environments.images.naming import Naming
-from runyard.environments.images.record import ImageFolder
-from runyard.environments.images.sweeping import Sweeping, builders_lock
-from runyard.environments.lockfile import Lock
-from runyard.environments.programs import Say
-from runyard.environments.provisions import PlaceFiles, Provisions
-from runyard.environments.sources import Sources
-from runyard.environments.uv import MadeElsewhere
-from runyard.errors import EnvironmentFailed
-from runyard.model.package_settings import PackageSettings
-from runyard.model.plan import EnvironmentSpec
-from runyard.ports.environments import BuiltEnvironment
+from runyard.environments.images.built_images import BuiltImages, ImageFolder, local_engine
+from runyard.environments.images.cleanup import ImageCleanup, builders_lock
+from runyard.environments.images.names import ImageNames
+from runyard.environments.lockfile import LockFile
+from runyard.environments.package_sources import BuildSettings, PackageSources, WriteFiles
+from runyard.environments.programs import LogLine
+from runyard.environments.uv_environments import PrebuiltEnvironment
 
 NO_CONDA_IN_IMAGES = "conda does not install into an image"
 NO_CONDA_HINT = "Have it in the image: a Dockerfile with a step that installs it."
 
 
-class ImageEnvironments(FoundImages):
+class ImageEnvironments(BuiltImages):
     """Builds environments in container images."""
 
     def __init__(
         self,
         root: Path,
         variables: Mapping[str, str],
-        settings: Callable[[], Provisions],
-        write_files: PlaceFiles | None,
+        settings: Callable[[], BuildSettings],
+        write_files: WriteFiles | None,
     ) -> None:
         super().__init__(root, variables, self._package_settings, lambda: self._loaded.addresses)
-        self._load_settings, self._write_files, self._naming = settings, write_files, Naming(root)
-        self._loaded = Provisions()
+        self._load_settings, self._write_files, self._naming = settings, write_files, ImageNames(root)
+        self._loaded = BuildSettings()
 
     def sweep(self) -> list[str]:
         """Remove images that no environment needs; does nothing without a container engine."""
         try:
-            return Sweeping(engine_here(self._variables), self._naming).remove_images()
+            return ImageCleanup(local_engine(self._variables), self._naming).remove_images()
         except EnvironmentFailed:
             return []
 
@@ -55,17 +53,17 @@ class ImageEnvironments(FoundImages):
         self,
         folder: EnvironmentFolder,
         spec: EnvironmentSpec,
-        sources: Sources,
-        log: Say,
+        sources: PackageSources,
+        log: LogLine,
         held: int,
-        prebuilt: MadeElsewhere | None,
+        prebuilt: PrebuiltEnvironment | None,
     ) -> BuiltEnvironment:
         assert spec.image
         assert isinstance(folder, ImageFolder)
         if spec.conda:
             log("conda packages of an environment in an image come from the Python package index.")
-        require_twins(spec, log, why=NO_CONDA_IN_IMAGES, hint=NO_CONDA_HINT)
-        engine = engine_here(self._variables)
+        require_pypi_packages(spec, log, why=NO_CONDA_IN_IMAGES, hint=NO_CONDA_HINT)
+        engine = local_engine(self._variables)
         scratch = folder.fresh_scratch()
         build = ImageBuild(
             engine=engine,
@@ -74,15 +72,15 @@ class ImageEnvironments(FoundImages):
             spec=spec,
             wanted=spec.image,
             sources=sources,
-            fetch_wheel=prebuilt.fetch_wheel if prebuilt else never,
+            fetch_wheel=prebuilt.fetch_wheel if prebuilt else no_wheel,
             held=held,
             log=log,
         )
         bases = self._bases(engine, folder, sources, scratch, log)
         try:
-            with shared(builders_lock(self._root)):
-                Sweeping(engine, self._naming).remove_left(folder.key)
-                built = build.make(bases, scratch, Lock.parse(prebuilt.lock) if prebuilt else None)
+            with shared_lock(builders_lock(self._root)):
+                ImageCleanup(engine, self._naming).remove_left(folder.key)
+                built = build.make(bases, scratch, LockFile.parse(prebuilt.lock) if prebuilt else None)
             folder.fresh.unlink(missing_ok=True)
             return built
         except (OSError, EnvironmentFailed):
@@ -91,8 +89,10 @@ class ImageEnvironments(FoundImages):
         finally:
             folder.remove_scratch()
 
-    def _bases(self, engine: Engine, folder: ImageFolder, sources: Sources, scratch: Path, log: Say) -> Bases:
-        return Bases(
+    def _bases(
+        self, engine: ContainerEngine, folder: ImageFolder, sources: PackageSources, scratch: Path, log: LogLine
+    ) -> BaseImages:
+        return BaseImages(
             engine=engine,
             naming=self._naming,
             sources=sources,

@@ -1,11 +1,11 @@
 import os
 from pathlib import Path
 
-from runyard.errors import InvalidArgument
-from runyard.mounting import kernel
-from runyard.node.attempt import AttemptFolder
-from runyard.node.data.brought import Bind
-from runyard.run_folders import mounts_root, scripts_root
+from runyard.core.errors import InvalidArgument
+from runyard.core.run_folders import mounts_root, scripts_root
+from runyard.data.fuse import kernel
+from runyard.node.data.staged_data import BindMount
+from runyard.node.task_folder import TaskFolder
 
 
 class MountPoints:
@@ -14,10 +14,10 @@ class MountPoints:
     Never below the task's own folder, which is deleted recursively: that would delete the data of a mount in it.
     """
 
-    def __init__(self, folder: AttemptFolder, *, are_private: bool) -> None:
+    def __init__(self, folder: TaskFolder, *, are_private: bool) -> None:
         """`are_private`: this process has its own mount namespace, which ends with it."""
         self.root, self.are_private = folder.mounts, are_private
-        self.binds: list[Bind] = []
+        self.binds: list[BindMount] = []
         """Mounts that a container needs; none without a container."""
         self.are_by_engine = False
         self.links = folder.data
@@ -40,7 +40,7 @@ class MountPoints:
         """Why the run would not see mounts that a process of this machine serves, in a sentence; "" where it does."""
         return ""
 
-    def bind_elsewhere(self, source: Path, wanted: Path) -> str:
+    def bind_at(self, source: Path, wanted: Path) -> str:
         """Bind-mount a folder of the task also at a path that the user chose. Returns why that failed, else "".
 
         It hides nothing of the machine, and no other process sees it. A folder that had to be created stays, empty: it
@@ -63,7 +63,7 @@ class MountPoints:
         return ""
 
 
-def sweep_left(home: Path) -> list[Path]:
+def unmount_leftovers(home: Path) -> list[Path]:
     """Unmount what tasks that have ended left mounted. Returns mount points that could not be unmounted."""
     try:
         names = os.listdir(root := mounts_root(home))
@@ -74,6 +74,58 @@ def sweep_left(home: Path) -> list[Path]:
 
 def _is_known(home: Path, name: str) -> bool:
     try:
-        return AttemptFolder(home, name).root.exists()
+        return TaskFolder(home, name).root.exists()
     except InvalidArgument:
         return False
+
+
+_OF_THE_KERNEL = (Path("/proc"), Path("/sys"), Path("/dev"))
+
+
+class EngineMountPoints(MountPoints):
+    """Mount points of a run in a container: binds are noted for the engine, which would not see mounts of this process.
+
+    Paths are the same as they would be without a container.
+    """
+
+    def __init__(self, folder: TaskFolder, user: str = "") -> None:
+        """`user`: another user that the container runs as; "" for this one."""
+        super().__init__(folder, are_private=True)
+        self._user = user
+        self.are_by_engine = True
+        # Not mounted into any container: a script could replace the links that the next container gets.
+        self.links = folder.scripts / "links"
+
+    def why_not_served(self) -> str:
+        if not kernel.may_mount():
+            return "A container engine does not see what an ordinary user has mounted."
+        if self._user:
+            return f"What this machine mounts is not shown to the container's user {self._user}."
+        return ""
+
+    def bind(self, source: Path, name: str) -> Path:
+        target = self.of(name)
+        self.binds.append(BindMount(str(source), str(target), is_read_only=True))
+        return target
+
+    def show(self, path: Path) -> None:
+        self.binds.append(BindMount(str(path), str(path)))
+
+    def bind_at(self, source: Path, wanted: Path) -> str:
+        wanted, home = Path(os.path.normpath(wanted)), Path(os.path.realpath(self._home))
+        if wanted.is_relative_to(home) or home.is_relative_to(wanted):
+            return "Runyard's own files lie there"
+        if any(wanted.is_relative_to(place) for place in _OF_THE_KERNEL):
+            return "the kernel's own files lie there"
+        if any(bind.target == str(wanted) for bind in self.binds):
+            return "other data of the run is there already"
+        self.binds.append(self._seen_from_here(source, wanted))
+        return ""
+
+    def _seen_from_here(self, source: Path, target: Path) -> BindMount:
+        """Bind for `source`, a path in the container, which is another path on this machine."""
+        for bind in self.binds:
+            if source.is_relative_to(bind.target):
+                here = Path(bind.source) / source.relative_to(bind.target)
+                return BindMount(str(here), str(target), bind.is_read_only)
+        return BindMount(str(source), str(target))

@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from runyard.errors import EngineError
-from runyard.node.processes import die_with_parent
+from runyard.core.errors import EngineError
+from runyard.node.processes.procfs import die_with_parent
 
 _READY_SECONDS = 5.0
 

@@ -4,19 +4,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from runyard.access.authorization import Access
+from runyard.access.blobs import CallerBlobs
+from runyard.access.local_files import named_file, plain_files, real_path, script_files, script_folder
+from runyard.access.snapshots import checked_entries
+from runyard.core.errors import AlreadyExists, BlobDamaged, NotFound
+from runyard.core.names import check_relative_path, check_sha256
 from runyard.core.policy import Action
+from runyard.core.ports.blobs import BlobStore, LogStore
+from runyard.core.ports.stores import FileStore
 from runyard.core.principal import Principal, Role
-from runyard.errors import AlreadyExists, BlobDamaged, NotFound
-from runyard.model.files import FileEntry, Within
-from runyard.model.names import check_relative_path, check_sha256
-from runyard.model.runs import RunId
-from runyard.ports.blobs import BlobStore, LogStore
-from runyard.ports.stores import FileStore
-from runyard.runs.history.folders import named_file, plain_files, real_path, script_files, script_folder
-from runyard.runs.snapshots import checked_entries
-from runyard.services.access import Access
-from runyard.services.callers_blobs import CallersBlobs
-from runyard.services.content import PIECE_BYTES, Content
+from runyard.core.records.files import AllowedFolders, FileEntry
+from runyard.core.records.runs import RunId
+from runyard.storage.blobs.content import PIECE_BYTES, FileContent
 
 TRIES_AGAINST_VANISHING_FILES = 5
 
@@ -33,7 +33,7 @@ class RunFiles:
     """Files of runs: artifacts, which are blobs, and logs. An artifact hides a log of the same path."""
 
     def __init__(
-        self, files: FileStore, logs: LogStore, blobs: CallersBlobs, access: Access, *, attempts: Sequence[Path]
+        self, files: FileStore, logs: LogStore, blobs: CallerBlobs, access: Access, *, attempts: Sequence[Path]
     ) -> None:
         self._files, self._logs, self._access, self._attempts = files, logs, access, attempts
         self._callers, self._blobs = blobs, blobs.stored
@@ -47,7 +47,7 @@ class RunFiles:
         found.update({entry.path: ListedFile(entry.path, entry.size, entry.sha256) for entry in entries})
         return [found[path] for path in sorted(found)]
 
-    def open(self, who: Principal, run_id: RunId, path: str) -> Content:
+    def open(self, who: Principal, run_id: RunId, path: str) -> FileContent:
         self._access.reach(who, Action.SEE_DELIVERED, run_id)
         path = check_relative_path(path, "path")
         entry = self._files.find(run_id, path)
@@ -57,7 +57,7 @@ class RunFiles:
         size = self._logs.sizes(run_id).get(path)
         if size is None:
             raise NotFound(f"Run {run_id} has no file {path!r}.", hint="get_file_names() lists them.")
-        return Content(size, pieces=lambda: self._log_pieces(run_id, path, size))
+        return FileContent(size, pieces=lambda: self._log_pieces(run_id, path, size))
 
     def put(self, who: Principal, run_id: RunId, given: Sequence[FileEntry], *, fail_if_exists: bool = False) -> None:
         """Add or replace artifacts. Raises BlobsMissing, and AlreadyExists with `fail_if_exists`."""
@@ -84,7 +84,7 @@ class RunFiles:
         folder = real_path(root, "root")
         within = None
         if who.attempt_id is not None:
-            within = Within((script_folder(self._attempts, who.attempt_id, folder, "root"),))
+            within = AllowedFolders((script_folder(self._attempts, who.attempt_id, folder, "root"),))
         are_final = are_final and who.role is Role.NODE
         for tries_left in reversed(range(TRIES_AGAINST_VANISHING_FILES)):
             found = list(plain_files(folder, paths))
@@ -122,10 +122,10 @@ class RunFiles:
             yield self._logs.read(run_id, path, offset, min(PIECE_BYTES, size - offset))
 
 
-class Blobs:
+class ClientBlobs:
     """Uploads and downloads of blobs by clients, before a snapshot, run or model names them."""
 
-    def __init__(self, blobs: CallersBlobs, access: Access, *, attempts: Sequence[Path]) -> None:
+    def __init__(self, blobs: CallerBlobs, access: Access, *, attempts: Sequence[Path]) -> None:
         self._callers, self._blobs, self._access, self._attempts = blobs, blobs.stored, access, attempts
 
     def missing(self, who: Principal, names: Sequence[str]) -> list[str]:
@@ -141,7 +141,7 @@ class Blobs:
         self._access.service(who, Action.WRITE_BLOB)
         self._callers.put_many(who, ((check_sha256(sha256), data) for sha256, data in blobs))
 
-    def open(self, who: Principal, sha256: str) -> Content:
+    def open(self, who: Principal, sha256: str) -> FileContent:
         self._callers.require_readable(who, sha256)
         return blob_content(self._blobs, check_sha256(sha256))
 
@@ -155,13 +155,13 @@ class Blobs:
         return self._callers.put_files(who, found, within=within)
 
 
-def blob_content(blobs: BlobStore, sha256: str, *, size: int | None = None) -> Content:
+def blob_content(blobs: BlobStore, sha256: str, *, size: int | None = None) -> FileContent:
     """Content of a blob. Raises NotFound, and BlobDamaged if its hash or size is wrong."""
     path = blobs.verified_path(sha256, size=size)
-    return Content(path.stat().st_size, path=path)
+    return FileContent(path.stat().st_size, path=path)
 
 
-def _content_of(blobs: BlobStore, run_id: RunId, entry: FileEntry) -> Content:
+def _content_of(blobs: BlobStore, run_id: RunId, entry: FileEntry) -> FileContent:
     try:
         return blob_content(blobs, entry.sha256, size=entry.size)
     except (NotFound, BlobDamaged) as error:

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from runyard.access.authorization import Access
+from runyard.core.errors import Conflict, InvalidArgument
+from runyard.core.names import check_journal_name, journal_rank
 from runyard.core.policy import Action
+from runyard.core.ports.clock import Clock
+from runyard.core.ports.stores import MetricStore, RunStore
 from runyard.core.principal import Principal
-from runyard.errors import Conflict, InvalidArgument
-from runyard.model.journal import ParsedJournal, parse_journal
-from runyard.model.metrics import MetricBatch
-from runyard.model.names import check_journal_name, journal_rank
-from runyard.model.runs import RunEvent, RunId, RunRecord
-from runyard.ports.clock import Clock
-from runyard.ports.stores import MetricStore, RunStore
-from runyard.services.access import Access
+from runyard.core.records.metrics import MetricBatch
+from runyard.core.records.runs import RunEvent, RunId, RunRecord
+from runyard.runs.history.journal_lines import ParsedJournal, parse_journal
 
 MOST_METRIC_NAMES = 20_000
 _NAMES_AT_ONCE = 500
@@ -31,11 +31,11 @@ class Delivered(NamedTuple):
     batches: Sequence[MetricBatch]
 
 
-Heard = Callable[[RunRecord, Delivered], None]
+OnDelivered = Callable[[RunRecord, Delivered], None]
 """Callback(run, delivered). May be called twice, and out of order; `run` may be slightly out of date."""
 
 
-def nobody(run: RunRecord, delivered: Delivered) -> None:
+def ignore_delivered(run: RunRecord, delivered: Delivered) -> None:
     """Do nothing."""
 
 
@@ -51,7 +51,7 @@ class Journals:
         metrics: MetricStore,
         clock: Clock,
         access: Access,
-        on_delivered: Heard = nobody,
+        on_delivered: OnDelivered = ignore_delivered,
         most_names: int = MOST_METRIC_NAMES,
     ) -> None:
         self._runs, self._metrics, self._clock, self._on_delivered = runs, metrics, clock, on_delivered

@@ -7,13 +7,13 @@ from typing import Any
 
 import orjson
 
+from runyard.access.authorization import Access
 from runyard.core.definitions.fields import JsonValue
 from runyard.core.policy import Action
+from runyard.core.ports.stores import MetricStore, RunStore
 from runyard.core.principal import Principal
-from runyard.model.metrics import MetricKind, MetricSeries
-from runyard.model.runs import RunId
-from runyard.ports.stores import MetricStore, RunStore
-from runyard.services.access import Access
+from runyard.core.records.metrics import MetricKind, MetricSeries
+from runyard.core.records.runs import RunId
 
 _TYPECODES = {"i": "q", "f": "d"}
 

@@ -1,18 +1,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runyard.core.definitions.report import NodeReport
+from runyard.access.authorization import Access
+from runyard.core.definitions.node_report import NodeReport
 from runyard.core.policy import Action
+from runyard.core.ports.blobs import LogStore
+from runyard.core.ports.stores import NodeTaskStore
 from runyard.core.principal import Principal
-from runyard.model.parts import Part, PartState
-from runyard.model.runs import RunId, RunRecord, RunStatus, attempt_id
-from runyard.planning.distribution import Kind, kind_of
-from runyard.ports.blobs import LogStore
-from runyard.ports.stores import PartStore
-from runyard.runs.history.rank_logs import RankLog, rank_logs
-from runyard.services.access import Access
+from runyard.core.records.nodes import NodeTask, NodeTaskState
+from runyard.core.records.runs import RunId, RunRecord, RunStatus, attempt_id
+from runyard.runs.history.logs import RankLog, rank_logs
+from runyard.runs.launch.distribution import DistributionKind, distribution_kind
 
-_STATES = {**{state: state.value for state in PartState}, PartState.DONE: PartState.RUNNING.value}
+_STATES = {**{state: state.value for state in NodeTaskState}, NodeTaskState.DONE: NodeTaskState.RUNNING.value}
 _SINGLE_STATES = {RunStatus.STARTING: "ready", RunStatus.RUNNING: "running", RunStatus.FINALIZING: "running"}
 
 
@@ -52,7 +52,7 @@ class RanksOfRun:
 class Ranks:
     """Lists the processes of a run and their nodes."""
 
-    def __init__(self, tasks: PartStore, logs: LogStore, access: Access) -> None:
+    def __init__(self, tasks: NodeTaskStore, logs: LogStore, access: Access) -> None:
         self._tasks, self._logs, self._access = tasks, logs, access
 
     def of(self, who: Principal, run_id: RunId) -> RanksOfRun:
@@ -62,7 +62,7 @@ class Ranks:
         names = run.nodes or (() if run.is_interactive else (run.target,))
         count = max(len(names), max(tasks, default=-1) + 1)
         nodes = [_node(run, names, node, tasks.get(node)) for node in range(count)]
-        known = _ranks(list(tasks.values()), kind_of(run.definition))
+        known = _ranks(list(tasks.values()), distribution_kind(run.definition))
         for log in rank_logs(self._logs.sizes(run_id), run.definition):
             known.setdefault(log.rank, _rank_of_log(log, run, nodes))
         return RanksOfRun(nodes, [known[rank] for rank in sorted(known)])
@@ -81,7 +81,7 @@ def _rank_of_log(log: RankLog, run: RunRecord, nodes: Sequence[NodeOfRun]) -> Ra
     return RankOfRun(log.rank, log.role, log.path, 0, exit_code, signal)
 
 
-def _node(run: RunRecord, names: Sequence[str], node: int, task: Part | None) -> NodeOfRun:
+def _node(run: RunRecord, names: Sequence[str], node: int, task: NodeTask | None) -> NodeOfRun:
     name = names[node] if node < len(names) else ""
     if task is None and len(names) == 1:
         return _single(run, name)
@@ -116,7 +116,7 @@ def _single(run: RunRecord, name: str) -> NodeOfRun:
     )
 
 
-def _ranks(tasks: Sequence[Part], kind: Kind) -> dict[int, RankOfRun]:
+def _ranks(tasks: Sequence[NodeTask], kind: DistributionKind) -> dict[int, RankOfRun]:
     """Ranks by number. Nodes report logs when they are ready, exits when they have ended."""
     exits = _exits(tasks, kind)
     return {
@@ -126,12 +126,12 @@ def _ranks(tasks: Sequence[Part], kind: Kind) -> dict[int, RankOfRun]:
     }
 
 
-def _exits(tasks: Sequence[Part], kind: Kind) -> dict[int, tuple[int | None, int | None]]:
+def _exits(tasks: Sequence[NodeTask], kind: DistributionKind) -> dict[int, tuple[int | None, int | None]]:
     """Exit code and signal by rank. For MPI only the launcher's report counts: all is well, or which rank failed."""
     found: dict[int, tuple[int | None, int | None]] = {}
     for task in tasks:
         report = task.report
-        if kind is not Kind.MPI:
+        if kind is not DistributionKind.MPI:
             found |= report.exits
         elif report.outcome == "completed":
             found |= {one.rank: (0, None) for one in report.ranks}

@@ -4,25 +4,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from runyard.access.authorization import Access
+from runyard.assets.workspaces import Workspaces
 from runyard.core.definitions.environment import EnvironmentDefinition
 from runyard.core.definitions.fields import JsonValue
-from runyard.core.definitions.run import NOBODY, RunDefinition, Submitter
+from runyard.core.definitions.run import UNKNOWN_SUBMITTER, RunDefinition, Submitter
+from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.policy import Action
+from runyard.core.ports.blobs import LogStore
+from runyard.core.ports.clock import Clock
+from runyard.core.ports.stores import RunStore
 from runyard.core.principal import Principal
-from runyard.errors import InvalidArgument, NotFound
-from runyard.model.files import FileEntry
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.ports.blobs import LogStore
-from runyard.ports.clock import Clock
-from runyard.ports.stores import RunStore
+from runyard.core.records.files import FileEntry
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
 from runyard.runs.kinds.script import ScriptKind
-from runyard.runs.run_environments import RunEnvironments
-from runyard.runs.scheduling.controller import Controller
-from runyard.services.access import Access
-from runyard.services.workspaces import Workspaces
+from runyard.runs.scheduling.controller import RunController
+from runyard.runs.submit import RunEnvironments
 
 if TYPE_CHECKING:
-    from runyard.runs.submission import Submission
+    from runyard.runs.submit import Submission
 
 BUILD_TYPE = "runyard.build"
 BUILD_EXPERIMENT = "prepare_image"
@@ -43,7 +43,7 @@ class NewBuild:
     environment: EnvironmentDefinition
     files: Sequence[FileEntry] = ()
     """Files of the build context, if the definition does not name them."""
-    submitter: Submitter = NOBODY
+    submitter: Submitter = UNKNOWN_SUBMITTER
     force: bool = False
 
 
@@ -122,7 +122,7 @@ class Builds:
         runs: RunStore,
         logs: LogStore,
         environments: RunEnvironments,
-        controller: Controller,
+        controller: RunController,
         clock: Clock,
         access: Access,
     ) -> None:

@@ -6,12 +6,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from runyard.core.errors import NotFound, RunyardError
+from runyard.core.ports.clock import Clock
+from runyard.core.ports.stores import RunStore
 from runyard.core.principal import SERVICE
-from runyard.errors import NotFound, RunyardError
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.ports.clock import Clock
-from runyard.ports.stores import RunStore
-from runyard.runs.children import close_open_children
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.runs.children import close_interactive_children
 from runyard.runs.history.journals import Journals
 from runyard.runs.kinds.kind import KindTools, RunKind
 
@@ -37,7 +37,7 @@ class InteractiveKind(RunKind):
 
     def cancel(self, run: RunRecord, *, end_as: RunStatus) -> None:
         """End the run. Its script goes on, and learns of the end when it logs again."""
-        close_open_children(self.tools.runs, self.tools.runs.move(run, end_as))
+        close_interactive_children(self.tools.runs, self.tools.runs.move(run, end_as))
 
 
 class AbandonedRuns:
@@ -111,7 +111,7 @@ class AbandonedRuns:
             "error": {"code": "UserError", "message": CAUSE, "messageParameters": {}, "details": []},
             "time": self._clock.now().isoformat().replace("+00:00", "Z"),
         }
-        close_open_children(self._runs, self._runs.move(run, RunStatus.FAILED, error=error))
+        close_interactive_children(self._runs, self._runs.move(run, RunStatus.FAILED, error=error))
 
 
 @contextmanager

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from runyard.access.authorization import Access
+from runyard.core.errors import Conflict, InvalidArgument
+from runyard.core.ports.blobs import LogStore
+from runyard.core.ports.clock import Clock
+from runyard.core.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.core.principal import Principal
-from runyard.errors import InvalidArgument
-from runyard.model.runs import RunRecord, RunStatus
-from runyard.ports.blobs import LogStore
-from runyard.ports.clock import Clock
-from runyard.ports.stores import MetricStore, RunStore, TrialStore
+from runyard.core.records.runs import RunRecord, RunStatus
 from runyard.runs.direct_inputs import DirectInputs
 from runyard.runs.history.journals import Delivered, Journals
-from runyard.services.access import Access
 
 if TYPE_CHECKING:
-    from runyard.runs.scheduling.controller import Controller
-    from runyard.runs.submission import Submission
+    from runyard.runs.scheduling.controller import RunController
+    from runyard.runs.submit import Submission
 
 
 @dataclass
@@ -35,7 +35,7 @@ class KindTools:
     home: Path
     cpus: int = 1
     """CPUs of this machine."""
-    controller: "Controller" = field(init=False)
+    controller: "RunController" = field(init=False)
     """Set by the controller itself, before the kinds are made."""
 
 
@@ -129,3 +129,43 @@ class RunKind:
     def cancel(self, run: RunRecord, *, end_as: RunStatus) -> None:
         """Begin to stop a run that has not ended; it shows `end_as` later. Raises Conflict if it has moved."""
         raise NotImplementedError
+
+
+class ParentKind(RunKind):
+    """A kind whose runs have children and no process: it makes the children, and ends the run once they have ended.
+
+    Until then callers may not add or delete children, nor end the run other than by canceling it. A cancel moves the
+    run to CancelRequested; `advance` then cancels the children and ends it.
+    """
+
+    has_children = True
+
+    def check_child(self, parent: RunRecord) -> None:
+        raise InvalidArgument(
+            f"The parent run {parent.id!r} is a {self.title}, which makes its children by itself.",
+            hint="Submit the run by itself, or as a child of another one.",
+        )
+
+    def check_end(self, run: RunRecord, end: RunStatus) -> None:
+        if end is not RunStatus.CANCELED:
+            raise Conflict(
+                f"Run {run.id} is a {self.title}: it ends when its children have, and cannot be set to {end}.",
+                hint="Cancel it to end it now.",
+            )
+
+    def check_child_deletion(self, parent: RunRecord, child: RunRecord) -> None:
+        if not parent.status.is_terminal:
+            raise Conflict(
+                f"Run {child.id!r} is a child of the {self.title} {parent.id!r}, which is still going on.",
+                hint=f"Wait for the end of the {self.title}, or cancel it, first.",
+            )
+
+    def child_ended(self, child: RunRecord) -> None:
+        if child.parent_id is not None:
+            self.tools.controller.wake(child.parent_id)
+
+    def cancel(self, run: RunRecord, *, end_as: RunStatus) -> None:
+        """Request the cancel. The controller's thread cancels the children, which may be thousands."""
+        if run.status is not RunStatus.CANCEL_REQUESTED:
+            self.tools.runs.move(run, RunStatus.CANCEL_REQUESTED, message="Its children are canceled.")
+        self.tools.controller.wake(run.id)

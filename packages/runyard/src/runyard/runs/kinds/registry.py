@@ -3,15 +3,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runyard.errors import InvalidArgument, NotFound, RunyardError
-from runyard.model.runs import RunId, RunRecord
-from runyard.plugins import Plugins, load_plugins
-from runyard.ports.stores import RunStore
+from runyard.core.errors import InvalidArgument, NotFound, RunyardError
+from runyard.core.plugins import Plugins, load_plugins
+from runyard.core.ports.stores import RunStore
+from runyard.core.records.runs import RunId, RunRecord
 from runyard.runs.history.journals import Delivered
 from runyard.runs.kinds.kind import KindTools, RunKind
 
 if TYPE_CHECKING:
-    from runyard.runs.submission import Submission
+    from runyard.runs.submit import Submission
 
 GROUP = "runyard.run_kinds"
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-from runyard.model.runs import RunRecord, RunStatus
+from runyard.core.records.runs import RunRecord, RunStatus
 from runyard.runs.kinds.kind import RunKind
 
 

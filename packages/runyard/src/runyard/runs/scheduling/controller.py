@@ -6,34 +6,32 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from runyard.core.definitions.report import NodeReport, ReportAnswer
+from runyard.access.authorization import Access
+from runyard.compute.clusters import UNMANAGED_TARGETS
+from runyard.core.definitions.node_report import NodeReport, ReportAnswer
+from runyard.core.errors import Conflict, InvalidArgument, NotFound, RunyardError
 from runyard.core.policy import Action
+from runyard.core.ports.stores import NodeTaskStore
 from runyard.core.principal import Principal
-from runyard.errors import Conflict, InvalidArgument, NotFound, RunyardError
-from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
-from runyard.ports.stores import PartStore
+from runyard.core.records.runs import AttemptId, RunId, RunRecord, RunStatus
 from runyard.runs.kinds.kind import KindTools
 from runyard.runs.kinds.registry import load_kinds
-from runyard.runs.scheduling.launching import Launching, Surroundings
-from runyard.runs.scheduling.outputs import GangOutputs
-from runyard.runs.scheduling.parts import Parts
-from runyard.runs.scheduling.places import UNMANAGED_TARGETS
-from runyard.runs.scheduling.queueing import Queues
+from runyard.runs.scheduling.attempt_tasks import AttemptStopper, AttemptTasks
+from runyard.runs.scheduling.launcher import LaunchDependencies, Launcher
+from runyard.runs.scheduling.queues import RunQueues
 from runyard.runs.scheduling.recovery import Recovery
-from runyard.runs.scheduling.reports import Reports, wished_end
-from runyard.runs.scheduling.starting import Starting
-from runyard.runs.scheduling.stopping import Stopping
-from runyard.services.access import Access
+from runyard.runs.scheduling.reports import MultiNodeOutputs, ReportHandler, requested_end
+from runyard.runs.scheduling.run_starter import RunStarter
 
 _S = RunStatus
 _WAITING = frozenset({_S.NOT_STARTED, _S.QUEUED})
 _RECONCILE_SECONDS = 2.0
 log = logging.getLogger(__name__)
-QueueName = tuple[str, str]
+QueueKey = tuple[str, str]
 """Workspace and compute target of a queue."""
 
 
-class Controller:
+class RunController:
     """Advances runs by the rules of their kinds, in one thread: those it is woken for at once, all others every
     `_RECONCILE_SECONDS`.
 
@@ -42,17 +40,21 @@ class Controller:
     `reconcile`, the `advance` methods and `start_next` belong to the controller's thread.
     """
 
-    def __init__(self, tools: KindTools, parts: PartStore, dependencies: Surroundings, access: Access) -> None:
+    def __init__(
+        self, tools: KindTools, parts: NodeTaskStore, dependencies: LaunchDependencies, access: Access
+    ) -> None:
         self._access = access
         runs, logs, clock = tools.runs, tools.logs, tools.clock
         self._runs, self._clusters = runs, dependencies.clusters
         tools.controller = self
         self.kinds = load_kinds(tools)
-        self.launcher = Launching(dependencies)
-        self._stopper = Stopping(dependencies.clusters, runs)
-        tasks = Parts(parts, logs, self._stopper, clock)
-        self._reports = Reports(runs, logs, dependencies.clusters, tasks, GangOutputs(dependencies.outputs), clock)
-        self._starter = Starting(
+        self.launcher = Launcher(dependencies)
+        self._stopper = AttemptStopper(dependencies.clusters, runs)
+        tasks = AttemptTasks(parts, logs, self._stopper, clock)
+        self._reports = ReportHandler(
+            runs, logs, dependencies.clusters, tasks, MultiNodeOutputs(dependencies.outputs), clock
+        )
+        self._starter = RunStarter(
             runs,
             dependencies.clusters,
             self.kinds,
@@ -63,7 +65,7 @@ class Controller:
             self.wake,
             dependencies.launched_from,
         )
-        self._queues = Queues(
+        self._queues = RunQueues(
             runs,
             dependencies.clusters,
             self._starter.start,
@@ -75,7 +77,7 @@ class Controller:
         self._recovery = Recovery(
             runs, dependencies.clusters, tasks, self._starter, self._reports, self.advance, dependencies.launched_from
         )
-        self._woken: queue.SimpleQueue[RunId | QueueName | None] = queue.SimpleQueue()
+        self._woken: queue.SimpleQueue[RunId | QueueKey | None] = queue.SimpleQueue()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name="controller", daemon=True)
 
@@ -118,7 +120,7 @@ class Controller:
         # A run without a ticket has no process, nor has one of a kind whose package was removed.
         is_waiting = (run.status in _WAITING and not run.is_handed_over) or not run.ticket
         if run.status is not _S.CANCEL_REQUESTED and not (is_waiting and end_as is _S.CANCELED):
-            run = self._runs.move(run, _S.CANCEL_REQUESTED, exit_facts=wished_end(run, end_as))
+            run = self._runs.move(run, _S.CANCEL_REQUESTED, exit_facts=requested_end(run, end_as))
         if is_waiting:
             self._cancel_waiting(run)
         else:
@@ -175,9 +177,9 @@ class Controller:
             except Exception:  # the only thread that advances runs must not end
                 log.exception("Moving runs on failed; the next pass tries again.")
 
-    def _next_woken(self, seconds: float) -> Sequence[RunId | QueueName | None]:
+    def _next_woken(self, seconds: float) -> Sequence[RunId | QueueKey | None]:
         """Wait for wakes, at most that many seconds; return each once."""
-        woken: dict[RunId | QueueName | None, None] = {}
+        woken: dict[RunId | QueueKey | None, None] = {}
         with contextlib.suppress(queue.Empty):
             woken[self._woken.get(timeout=max(0.0, seconds))] = None
             while True:
@@ -190,7 +192,7 @@ class Controller:
         if self.kinds.reconcile(unfinished):
             unfinished = self._runs.unfinished()
         started = self._with_process(unfinished)
-        self._stopper.cancel_untold(started)
+        self._stopper.cancel_pending(started)
         if self._recovery.reconcile(started):
             started = self._with_process(self._runs.unfinished())
         self._serve(started)
@@ -218,7 +220,7 @@ class Controller:
         """Take the next step of a run that waits for one."""
         self.advance_all([run_id])
 
-    def advance_all(self, run_ids: Sequence[RunId], queues: Sequence[QueueName] = ()) -> None:
+    def advance_all(self, run_ids: Sequence[RunId], queues: Sequence[QueueKey] = ()) -> None:
         """Take the next step of each run; then serve the given queues and those that the runs are in, each once."""
         to_serve = dict.fromkeys(queues)
         for run_id in run_ids:

@@ -1,20 +1,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
-from runyard.core.definitions.report import NodeReport, ReportedError
-from runyard.errors import Conflict
-from runyard.model.runs import NEXT, AttemptId, RunEvent, RunId, RunRecord, RunStatus, run_of
-from runyard.planning.distribution import Kind, kind_of
-from runyard.planning.gathered_end import end_of_one_node
-from runyard.planning.gathering import Decision, lost_part
-from runyard.ports.blobs import LogStore
-from runyard.ports.clock import Clock
-from runyard.ports.stores import RunStore
-from runyard.runs.children import close_open_children
-from runyard.runs.scheduling.outputs import GangOutputs
-from runyard.runs.scheduling.parts import PART_STATES, Gathered, Parts, check_node
-from runyard.runs.scheduling.places import Places
+from runyard.compute.clusters import Clusters
+from runyard.core.definitions.node_report import NodeReport, ReportedError
+from runyard.core.errors import Conflict, RunyardError
+from runyard.core.ports.blobs import LogStore
+from runyard.core.ports.clock import Clock
+from runyard.core.ports.stores import RunStore
+from runyard.core.principal import SERVICE, Principal
+from runyard.core.records.runs import NEXT, AttemptId, RunEvent, RunId, RunRecord, RunStatus, run_of
+from runyard.runs.children import close_interactive_children
+from runyard.runs.launch.distribution import DistributionKind, distribution_kind
+from runyard.runs.scheduling.attempt_outcome import AttemptDecision, lost_task, single_node_end_report
+from runyard.runs.scheduling.attempt_tasks import TASK_STATES, AttemptSummary, AttemptTasks, check_node
 from runyard.runs.scheduling.restarts import Restart, kept_facts, restart_after
 
 _OUTCOMES = {"completed": RunStatus.COMPLETED, "failed": RunStatus.FAILED, "canceled": RunStatus.CANCELED}
@@ -28,24 +27,55 @@ _SCRIPT_LOGS = "azureml-logs/70_"
 _CANCELED = NodeReport("ended", outcome="canceled")
 
 
-def wished_end(run: RunRecord, status: RunStatus) -> Mapping[str, Any] | None:
+def requested_end(run: RunRecord, status: RunStatus) -> Mapping[str, Any] | None:
     """Exit facts of a run that is being stopped and has to end as `status`; Canceled needs none."""
     return run.exit_facts if status is RunStatus.CANCELED else {**(run.exit_facts or {}), _REQUESTED_END: status.value}
 
 
 @dataclass(frozen=True)
-class Taken:
+class HandledReport:
     """The run after a report, and what its node tasks have to do."""
 
     run: RunRecord
-    decision: Decision = Decision()  # noqa: RUF009  frozen
+    decision: AttemptDecision = AttemptDecision()  # noqa: RUF009  frozen
 
 
-class Reports:
+class OutputCompleter(Protocol):
+    def complete(self, who: Principal, attempt_id: AttemptId, name: str, *, files: int, registers: bool) -> object:
+        """Save the output of a run as a dataset, registered if asked for. Safe to repeat. Raises RunyardError."""
+
+
+class MultiNodeOutputs:
+    """Saves the outputs of a run on several nodes as datasets, once all nodes have ended."""
+
+    def __init__(self, outputs: OutputCompleter | None) -> None:
+        """With None nothing is saved."""
+        self._outputs = outputs
+
+    def completed(self, run: RunRecord, end: NodeReport) -> NodeReport:
+        """Save the outputs; returns `end`, changed to a failure if one could not be saved."""
+        if self._outputs is None or end.outcome == "canceled":
+            return end
+        ended_well = end.outcome == "completed"
+        for name, files in end.outputs.items():
+            try:
+                self._outputs.complete(SERVICE, AttemptId(run.ticket), name, files=files, registers=ended_well)
+            except RunyardError as e:
+                end = _with_failure(end, f"Output {name!r} was uploaded, but could not be saved as a dataset. {e}")
+        return end
+
+
+class ReportHandler:
     """Applies the reports of supervisors to runs. A report may come twice, or late; a finished run never changes."""
 
     def __init__(
-        self, runs: RunStore, logs: LogStore, clusters: Places, tasks: Parts, outputs: GangOutputs, clock: Clock
+        self,
+        runs: RunStore,
+        logs: LogStore,
+        clusters: Clusters,
+        tasks: AttemptTasks,
+        outputs: MultiNodeOutputs,
+        clock: Clock,
     ) -> None:
         self._runs, self._logs, self._clusters, self._tasks = runs, logs, clusters, tasks
         self._outputs, self._clock = outputs, clock
@@ -57,7 +87,7 @@ class Reports:
             "ended": self._ended,
         }
 
-    def take(self, attempt_id: AttemptId, report: NodeReport) -> Taken:
+    def take(self, attempt_id: AttemptId, report: NodeReport) -> HandledReport:
         """Apply a report; one of an attempt that is over changes nothing.
 
         Raises NotFound for an unknown run and InvalidArgument for an unknown node.
@@ -67,26 +97,26 @@ class Reports:
     def lose(self, run_id: RunId, attempt: str, node: int, why: str) -> RunRecord:
         """Record that the node of a task is gone."""
         return self._guarded(
-            run_id, lambda run: self._lost(run, node, why) if run.ticket == attempt else Taken(run)
+            run_id, lambda run: self._lost(run, node, why) if run.ticket == attempt else HandledReport(run)
         ).run
 
     def settle(self, run_id: RunId) -> RunRecord:
         """Apply what the stored reports of all node tasks come to. Safe to repeat."""
         return self._guarded(run_id, lambda run: self._apply(run, self._tasks.summary(run))).run
 
-    def _handled(self, run: RunRecord, attempt_id: AttemptId, report: NodeReport) -> Taken:
+    def _handled(self, run: RunRecord, attempt_id: AttemptId, report: NodeReport) -> HandledReport:
         if run.ticket != attempt_id:
-            return Taken(run)
+            return HandledReport(run)
         if run.is_handed_over:  # the engine's own queue has started it
             run = self._runs.move(run, RunStatus.STARTING, message="Starting.")
         if len(run.nodes) > 1:
             return self._handle_multi_node(run, report)
-        if report.state == "ended" and kind_of(run.definition) is not Kind.SINGLE:
-            report = end_of_one_node(report, run.nodes[0] if run.nodes else run.target)
-        return Taken(self._steps[report.state](run, report) if report.state in self._steps else run)
+        if report.state == "ended" and distribution_kind(run.definition) is not DistributionKind.SINGLE:
+            report = single_node_end_report(report, run.nodes[0] if run.nodes else run.target)
+        return HandledReport(self._steps[report.state](run, report) if report.state in self._steps else run)
 
-    def _handle_multi_node(self, run: RunRecord, report: NodeReport) -> Taken:
-        if report.state not in PART_STATES:
+    def _handle_multi_node(self, run: RunRecord, report: NodeReport) -> HandledReport:
+        if report.state not in TASK_STATES:
             summary = self._tasks.summary(run)
             return self._apply(run if summary.message else self._with_message(run, report), summary)
         summary = self._tasks.take(run, report)
@@ -100,21 +130,21 @@ class Reports:
         message = f"{run.nodes[report.node]}: {report.message}"
         return self._runs.update(run.id, message=message) if report.message else run
 
-    def _lost(self, run: RunRecord, node: int, why: str) -> Taken:
+    def _lost(self, run: RunRecord, node: int, why: str) -> HandledReport:
         if len(run.nodes) > 1:
             return self._apply(run, self._tasks.lose(run, node, why))
         if run.status is RunStatus.CANCEL_REQUESTED:
-            return Taken(self._ended(run, _CANCELED))
-        task = lost_part(AttemptId(run.ticket), node, self._clock.now(), why)
-        return Taken(self._ended(run, task.report))
+            return HandledReport(self._ended(run, _CANCELED))
+        task = lost_task(AttemptId(run.ticket), node, self._clock.now(), why)
+        return HandledReport(self._ended(run, task.report))
 
-    def _apply(self, run: RunRecord, summary: Gathered) -> Taken:
+    def _apply(self, run: RunRecord, summary: AttemptSummary) -> HandledReport:
         if summary.end is not None:
             end = self._as_requested(run, summary.end)
             run = self._ended(run, end if restart_after(run, end) else self._outputs.completed(run, end))
         elif summary.message and run.message != summary.message and run.status is not RunStatus.CANCEL_REQUESTED:
             run = self._runs.update(run.id, message=summary.message)
-        return Taken(run, summary.decision)
+        return HandledReport(run, summary.decision)
 
     def _as_requested(self, run: RunRecord, end: NodeReport) -> NodeReport:
         """A canceled run ends as canceled, whatever its nodes report."""
@@ -124,7 +154,7 @@ class Reports:
         """Fail a run that has no supervisor to report its end. Of `facts`, those in _ENVIRONMENT_FACTS are kept."""
         kept = {name: str(facts.get(name) or "") for name in _ENVIRONMENT_FACTS}
         report = NodeReport("ended", outcome="failed", error=ReportedError(code, message, **kept))
-        return self._guarded(run_id, lambda run: Taken(self._ended(run, report))).run
+        return self._guarded(run_id, lambda run: HandledReport(self._ended(run, report))).run
 
     def fail_for_user(self, run_id: RunId, message: str) -> RunRecord:
         """Fail a run with an error that its user can correct."""
@@ -132,13 +162,13 @@ class Reports:
 
     def cancel(self, run_id: RunId) -> RunRecord:
         """End a run that has no processes, or none any more, as canceled."""
-        return self._guarded(run_id, lambda run: Taken(self._ended(run, _CANCELED))).run
+        return self._guarded(run_id, lambda run: HandledReport(self._ended(run, _CANCELED))).run
 
-    def _guarded(self, run_id: RunId, step: Callable[[RunRecord], Taken]) -> Taken:
+    def _guarded(self, run_id: RunId, step: Callable[[RunRecord], HandledReport]) -> HandledReport:
         for _ in range(_MOST_TRIES):
             run = self._runs.get(run_id)
             if run.status.is_terminal:
-                return Taken(run)
+                return HandledReport(run)
             try:
                 return step(run)
             except Conflict:
@@ -185,7 +215,7 @@ class Reports:
         if status not in NEXT[run.status]:
             status = RunStatus.FAILED if status is RunStatus.COMPLETED else status
         ended = self._runs.move(run, status, **changes)
-        close_open_children(self._runs, ended)
+        close_interactive_children(self._runs, ended)
         return ended
 
     def _restarted(self, run: RunRecord, restart: Restart) -> RunRecord:
@@ -232,3 +262,9 @@ def _warnings(run: RunRecord, report: NodeReport) -> list[str]:
     dropped = f"{run.dropped_points} logged points could not be written and were dropped."
     new = (text for text in report.warnings if text not in run.warnings)
     return [*new, *([dropped] if run.dropped_points else [])]
+
+
+def _with_failure(end: NodeReport, message: str) -> NodeReport:
+    known = end.error or ReportedError("ServiceError")
+    text = f"{known.message.rstrip('.')}. {message}" if end.error else message
+    return replace(end, outcome="failed", error=replace(known, message=text))

@@ -2,8 +2,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runyard.core.definitions.report import NodeReport, ReportedError
-from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.core.definitions.node_report import NodeReport, ReportedError
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
 from runyard.runs.history.logs import LOG_STARTS
 
 PORT_TAKEN = "PortTaken"

@@ -19,7 +19,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from runyard.errors import InvalidArgument
+from runyard.core.errors import InvalidArgument
 
 FORMAT = 1
 HEAD, MODELS, END = "runyard-export.json", "models.json", "end.json"
@@ -64,7 +64,7 @@ class ArchiveWriter:
         return data
 
 
-class Member:
+class ArchiveMember:
     """One file of an archive that is being read; the reader skips what is left unread."""
 
     def __init__(self, name: str, size: int, pieces: Iterator[bytes]) -> None:
@@ -81,7 +81,7 @@ class ArchiveReader:
         self._source, self._rest = iter(pieces), b""
         self._digest = hashlib.sha256()
 
-    def members(self) -> Iterator[Member]:
+    def members(self) -> Iterator[ArchiveMember]:
         """Yield all members, then check the hash at the end. Raises InvalidArgument for a damaged archive."""
         while True:
             before = self._digest.hexdigest()
@@ -92,7 +92,7 @@ class ArchiveReader:
                 for _ in self._source:
                     pass  # the HTTP answer can be sent only after the whole body was read
                 return
-            yield Member(name, size, content)
+            yield ArchiveMember(name, size, content)
             for _ in content:
                 pass
             self._exactly(-size % _BLOCK)

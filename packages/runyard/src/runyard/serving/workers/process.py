@@ -8,18 +8,17 @@ from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 
-from runyard.model.web_services import ServiceTrouble
-from runyard.node.processes import die_with_parent, out_of_memory_kills, prefer_for_out_of_memory
-from runyard.node.stacks import stack_of
-from runyard.serving.descriptors import have_the_usual
-from runyard.serving.folder import ServiceFolder
-from runyard.serving.log_file import ServiceLog
+from runyard.core.records.web_services import ServiceFailure
+from runyard.core.umask import users_umask
+from runyard.node.processes.procfs import count_oom_kills, die_with_parent, raise_oom_score
+from runyard.node.processes.stack_dump import dump_stack
 from runyard.serving.revision import Revision, app_root, start_facts
-from runyard.serving.worker_link import InitFailure, WorkerFacts, WorkerLink
-from runyard.serving.workers.memory import cpu_seconds, peak_bytes, resident_bytes, tree_of
-from runyard.serving.workers.tree import kill_worker_tree
+from runyard.serving.service_folder import ServiceFolder
+from runyard.serving.service_log import ServiceLog
+from runyard.serving.workers.descriptor_limit import restore_descriptor_limit
+from runyard.serving.workers.link import InitFailure, WorkerFacts, WorkerLink
+from runyard.serving.workers.process_tree import cpu_seconds, kill_worker_tree, peak_bytes, resident_bytes, tree_of
 from runyard.serving.workers.variables import worker_variables
-from runyard.umask import users_umask
 
 _EOF_SECONDS = 0.5
 """Wait for the end of the socket: a child process of the script may hold it open."""
@@ -30,13 +29,13 @@ _numbers = itertools.count(1)
 
 def _set_up_child(parent: int) -> None:
     die_with_parent(parent)
-    have_the_usual()
+    restore_descriptor_limit()
 
 
 class WorkerFailed(Exception):
     """A worker did not become ready; `trouble` has the message for the user."""
 
-    def __init__(self, trouble: ServiceTrouble) -> None:
+    def __init__(self, trouble: ServiceFailure) -> None:
         super().__init__(trouble.problem)
         self.trouble = trouble
 
@@ -60,7 +59,7 @@ class WorkerProcess:
         self._failure: InitFailure | None = None
         self._why, self._is_finishing, self._is_dumping = "", False, False
         self._closed, self._dead = asyncio.Event(), asyncio.Event()
-        self._log_start, self._kernel_kills = log.end(), out_of_memory_kills()
+        self._log_start, self._kernel_kills = log.end(), count_oom_kills()
 
     def start(self) -> None:
         """Start the process and watch for its end. Raises OSError when it cannot be started."""
@@ -72,7 +71,7 @@ class WorkerProcess:
             ours.close()
             raise
         self.pid = self._process.pid
-        prefer_for_out_of_memory(self.pid)
+        raise_oom_score(self.pid)
         self._life = self._loop.create_task(self._run(ours))
 
     async def finish(self, grace_seconds: float) -> None:
@@ -98,7 +97,7 @@ class WorkerProcess:
         if self._is_dumping or self._dead.is_set():
             return
         self._is_dumping = True
-        stack = await asyncio.to_thread(stack_of, self.pid)
+        stack = await asyncio.to_thread(dump_stack, self.pid)
         self._log.say(f"{self._why} What worker {self.pid} was doing:\n{stack.rstrip()}")
         self.kill(why)
 
@@ -191,15 +190,15 @@ class WorkerProcess:
         self.died.set_result(self._why)
 
     def _cause(self, code: int) -> str:
-        if code == -signal.SIGKILL and out_of_memory_kills() > self._kernel_kills:
+        if code == -signal.SIGKILL and count_oom_kills() > self._kernel_kills:
             return "The kernel killed the worker because memory ran out."
         if code < 0:
             return f"The worker was ended by {signal.Signals(-code).name}."
         return f"The worker ended with exit code {code}."
 
-    def _init_trouble(self) -> ServiceTrouble:
+    def _init_trouble(self) -> ServiceFailure:
         failure = self._failure
         if failure is not None:
-            return ServiceTrouble(failure.problem, failure.hint, "init", failure.traceback, self.last_lines())
+            return ServiceFailure(failure.problem, failure.hint, "init", failure.traceback, self.last_lines())
         problem = f"{self._why} That was before init() was done."
-        return ServiceTrouble(problem, "Its last lines say more.", "init", "", self.last_lines())
+        return ServiceFailure(problem, "Its last lines say more.", "init", "", self.last_lines())

@@ -1,8 +1,8 @@
 import os
 from pathlib import Path
 
-from runyard.serving.folder import ServiceFolder
 from runyard.serving.revision import Revision, app_root, models_root
+from runyard.serving.service_folder import ServiceFolder
 
 SERVICE_VARIABLE, WORKER_VARIABLE = "RUNYARD_SERVICE", "RUNYARD_WORKER"
 """Mark the processes of a web service and of one worker, so that they are found wherever they are in the tree."""

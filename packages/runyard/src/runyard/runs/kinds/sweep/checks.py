@@ -1,14 +1,14 @@
 import re
 from contextlib import suppress
 
-from runyard.core.definitions.sweep import SweepSpec
+from runyard.access.authorization import Access
+from runyard.core.errors import Conflict, Forbidden, InvalidArgument, NotFound
 from runyard.core.policy import Action
+from runyard.core.ports.stores import RunStore
 from runyard.core.principal import Principal
-from runyard.errors import Conflict, Forbidden, InvalidArgument, NotFound
-from runyard.model.runs import RunId, RunRecord
-from runyard.ports.stores import RunStore
-from runyard.services.access import Access
-from runyard.tuning.spec import checked_sweep
+from runyard.core.records.runs import RunId, RunRecord
+from runyard.core.records.sweeps import SweepSpec
+from runyard.runs.kinds.sweep.spec import checked_sweep
 
 SWEEP_TYPE = "hyperdrive"
 """Type of runs that are sweeps, as in SDK v1."""

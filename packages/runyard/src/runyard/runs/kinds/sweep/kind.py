@@ -1,19 +1,18 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from runyard.core.errors import InvalidArgument
 from runyard.core.principal import Principal
-from runyard.errors import InvalidArgument
-from runyard.model.runs import RunId, RunRecord
+from runyard.core.records.runs import RunId, RunRecord
 from runyard.runs.history.journals import Delivered
-from runyard.runs.kinds.kind import KindTools
-from runyard.runs.kinds.parent import ParentKind
+from runyard.runs.kinds.kind import KindTools, ParentKind
 from runyard.runs.kinds.sweep.checks import RESULT_PROPERTIES, SWEEP_TYPE, SweepChecks
-from runyard.runs.kinds.sweep.live import LiveSweeps
+from runyard.runs.kinds.sweep.controller import SweepController
+from runyard.runs.kinds.sweep.live_sweep import LiveSweeps
 from runyard.runs.kinds.sweep.log import SWEEP_LOG
-from runyard.runs.kinds.sweep.steps import SweepSteps
 
 if TYPE_CHECKING:
-    from runyard.runs.submission import Submission
+    from runyard.runs.submit import Submission
 
 
 class SweepKind(ParentKind):
@@ -29,7 +28,7 @@ class SweepKind(ParentKind):
         super().__init__(tools)
         self._checks = SweepChecks(tools.runs, tools.access)
         self.live = LiveSweeps(tools)
-        self._controller = SweepSteps(tools, self.live)
+        self._controller = SweepController(tools, self.live)
 
     def check(self, who: Principal, workspace: str, submission: "Submission") -> None:
         super().check(who, workspace, submission)

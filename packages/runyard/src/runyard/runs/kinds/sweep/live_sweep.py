@@ -1,23 +1,32 @@
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.model.sweeps import Stop, Trial
+from runyard.core.errors import NotFound
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.core.records.sweeps import Trial, TrialStop
 from runyard.runs.history.journals import Delivered
-from runyard.runs.kinds.sweep.checks import spec_of
-from runyard.runs.kinds.sweep.children import Children
-from runyard.runs.kinds.sweep.hearing import no_number_in
-from runyard.runs.kinds.sweep.loading import SweepStores, load, note_end, resumed_values, say_the_rest
-from runyard.runs.kinds.sweep.log import Source, best_line, no_number_text, sampled_line, scheduled_line
-from runyard.runs.kinds.sweep.standing import BestSoFar
-from runyard.runs.kinds.sweep.stopping import may_be_stopped
-from runyard.tuning.known import Known
-from runyard.tuning.samplers import most_trials, sampler_of, seed_of
-from runyard.tuning.spec import ignored_policy
-from runyard.tuning.stopping.policies import doubt_of, policy_of
+from runyard.runs.kinds.kind import KindTools
+from runyard.runs.kinds.sweep.cancellation import TrialStopper, may_be_stopped
+from runyard.runs.kinds.sweep.checks import is_sweep, spec_of
+from runyard.runs.kinds.sweep.early_stopping.policies import doubt_of, policy_of
+from runyard.runs.kinds.sweep.log import LogSource, SweepLogs, best_line, non_number_text, sampled_line, scheduled_line
+from runyard.runs.kinds.sweep.metric_listener import first_non_number
+from runyard.runs.kinds.sweep.progress import SweepProgress
+from runyard.runs.kinds.sweep.sampling.observations import KnownTrial
+from runyard.runs.kinds.sweep.sampling.samplers import most_trials, sampler_of, seed_of
+from runyard.runs.kinds.sweep.spec import ignored_policy
+from runyard.runs.kinds.sweep.state import BestTrial
+from runyard.runs.kinds.sweep.stored_sweep import (
+    SweepStores,
+    load_sweep,
+    log_missing_lines,
+    record_trial_end,
+    resumed_values,
+)
 
 _SAMPLING = -2
 """Turn of sampling; the turn of a trial is its number."""
@@ -44,7 +53,7 @@ class LiveSweep:
         """Load the sweep from the stores. Raises InvalidArgument if the run's definition has no sweep."""
         self.run_id: RunId = sweep.id
         self.spec = spec_of(sweep)
-        self.progress: Children | None = None
+        self.progress: SweepProgress | None = None
         self._stores = stores
         self._policy = policy_of(self.spec)
         self._sampler = sampler_of(self.spec, seed_of(self.spec, sweep.id))
@@ -53,7 +62,7 @@ class LiveSweep:
         self._is_judging = sweep.status is not RunStatus.CANCEL_REQUESTED
         self._warned_non_number: set[int] = set()
         self._has_warned_doubt = False
-        loaded = load(sweep.id, self.spec, stores, self._policy)
+        loaded = load_sweep(sweep.id, self.spec, stores, self._policy)
         self._state, self._due = loaded.state, loaded.due
 
     @property
@@ -63,12 +72,12 @@ class LiveSweep:
             return list(self._state.trials.values())
 
     @property
-    def best(self) -> BestSoFar | None:
+    def best(self) -> BestTrial | None:
         """Best of its own trials so far."""
         with self._lock:
             return self._state.best
 
-    def known(self) -> Sequence[Known]:
+    def known(self) -> Sequence[KnownTrial]:
         """Trials that the sampler learns from: those of sweeps it resumes from, then its own."""
         with self._lock:
             return self._state.known
@@ -87,10 +96,10 @@ class LiveSweep:
             with self._lock:
                 for trial in sampled:
                     self._state.take(trial)
-            self._stores.logs.write(self.run_id, Source.GENERATOR, *map(sampled_line, sampled))
+            self._stores.logs.write(self.run_id, LogSource.GENERATOR, *map(sampled_line, sampled))
         return sampled
 
-    def next_trials(self, progress: Children, count: int) -> Sequence[Trial]:
+    def next_trials(self, progress: SweepProgress, count: int) -> Sequence[Trial]:
         """Trials to start next, stored; fewer than `count` if no more are left."""
         missing = count - len(progress.pending)
         if missing > 0 and not progress.is_exhausted:
@@ -99,18 +108,18 @@ class LiveSweep:
             progress.is_exhausted = len(sampled) < missing
         return list(progress.pending)[:count]
 
-    def bar(self, progress: Children, why: str) -> None:
+    def bar(self, progress: SweepProgress, why: str) -> None:
         """Create no further children, for the given reason."""
         progress.barred = why
-        self.log_lines(Source.CONTROLLER, f"No further children are made. {why}")
+        self.log_lines(LogSource.CONTROLLER, f"No further children are made. {why}")
 
-    def left_out(self, progress: Children) -> int:
+    def left_out(self, progress: SweepProgress) -> int:
         """Number of trials that would have no run if the sweep ended now."""
         with self._lock:
             return max(0, most_trials(self.spec) - len(self._state.trials) + len(progress.pending))
 
     def note_scheduled(self, *trials: Trial) -> None:
-        self._stores.logs.write(self.run_id, Source.SCHEDULER, *map(scheduled_line, trials))
+        self._stores.logs.write(self.run_id, LogSource.SCHEDULER, *map(scheduled_line, trials))
 
     def note_ended(self, child: RunRecord) -> None:
         """Note the end of a child, so that the sampler learns from it. Safe to repeat; ignores other runs."""
@@ -122,15 +131,15 @@ class LiveSweep:
             state.add_rest(number)
             state.end(number)
             self._renew_best(number)
-            line = note_end(child, trial, self.spec, state, self._stores)
-        self.log_lines(Source.CONTROLLER, line)
+            line = record_trial_end(child, trial, self.spec, state, self._stores)
+        self.log_lines(LogSource.CONTROLLER, line)
 
     def stop_judging(self) -> None:
         """Stop applying the policy, since the sweep itself is ending."""
         with self._lock:
             self._is_judging = False
 
-    def log_lines(self, source: Source, *texts: str) -> None:
+    def log_lines(self, source: LogSource, *texts: str) -> None:
         """Append lines to hyperdrive.txt."""
         self._stores.logs.write(self.run_id, source, *texts)
 
@@ -141,7 +150,7 @@ class LiveSweep:
             stopped = self._add_numbers(number, child, delivered)
         self._warn_non_number(number, child, delivered)
         if stopped is not None:
-            self._stores.stops.carry_out(stopped)
+            self._stores.stops.stop_trial(stopped)
             self._warn_doubt(stopped)
 
     def catch_up(self, sweep: RunRecord) -> None:
@@ -149,14 +158,14 @@ class LiveSweep:
         ignored = ignored_policy(self.spec)
         if ignored is not None:
             self._warn(ignored, sweep)
-        say_the_rest(self.run_id, self.spec, self._state, self._stores)
+        log_missing_lines(self.run_id, self.spec, self._state, self._stores)
         with self._lock:
             for number, stop in self._due.items() if self._is_judging else ():
                 self._stop(number, stop)
             self._due = {}
             undone = [one for number, one in self._state.trials.items() if not self._state.has_ended(number)]
         for trial in undone:
-            self._stores.stops.carry_out(trial)
+            self._stores.stops.stop_trial(trial)
         for trial in self.trials:
             self._warn_doubt(trial)
 
@@ -189,7 +198,7 @@ class LiveSweep:
             known = self._state.known
         if number >= most_trials(self.spec):
             return None
-        pending = [Known(trial.values, is_pending=True) for trial in sampled]
+        pending = [KnownTrial(trial.values, is_pending=True) for trial in sampled]
         values = self._sampler.sample(number, [*known, *pending])
         return None if values is None else Trial(self.run_id, number, values)
 
@@ -221,9 +230,9 @@ class LiveSweep:
 
     def _renew_best(self, number: int) -> None:
         if self._state.renew_best(number) and self._state.best is not None:
-            self.log_lines(Source.CONTROLLER, best_line(self._state.best, self.spec.metric))
+            self.log_lines(LogSource.CONTROLLER, best_line(self._state.best, self.spec.metric))
 
-    def _stop(self, number: int, stop: Stop) -> Trial | None:
+    def _stop(self, number: int, stop: TrialStop) -> Trial | None:
         """Store the decision to stop; None if the trial is ending already, or the decision is stored already."""
         trial = replace(self._state.trials[number], stop=stop)
         if not self._stores.stops.goes_on(trial.child_id):
@@ -242,19 +251,19 @@ class LiveSweep:
 
     def _warn(self, text: str, sweep: RunRecord) -> None:
         if text not in sweep.warnings:
-            self.log_lines(Source.CONTROLLER, text)
+            self.log_lines(LogSource.CONTROLLER, text)
             self._stores.runs.update(self.run_id, warnings=(text,))
 
     def _warn_non_number(self, number: int, child: RunRecord, delivered: Delivered) -> None:
-        shown = no_number_in(self.spec.metric, delivered.batches)
+        shown = first_non_number(self.spec.metric, delivered.batches)
         if shown is None:
             return
         with self._lock:
             is_first = number not in self._warned_non_number
             self._warned_non_number.add(number)
-        if is_first and not any(one.startswith(no_number_text(self.spec.metric)) for one in child.warnings):
-            text = no_number_text(self.spec.metric, shown)
-            self.log_lines(Source.CONTROLLER, f"{child.id} logs no number: {text}")
+        if is_first and not any(one.startswith(non_number_text(self.spec.metric)) for one in child.warnings):
+            text = non_number_text(self.spec.metric, shown)
+            self.log_lines(LogSource.CONTROLLER, f"{child.id} logs no number: {text}")
             self._stores.runs.update(child.id, warnings=(text,))
 
 
@@ -263,3 +272,79 @@ def trial_number(child: RunRecord) -> int:
     digits = child.id.removeprefix(f"{child.parent_id}_")
     is_number = digits.isascii() and digits.isdecimal() and digits != child.id
     return int(digits) if is_number and str(int(digits)) == digits else -1
+
+
+_MOST_NO_SWEEPS = 10_000
+log = logging.getLogger(__name__)
+
+
+class LiveSweeps:
+    """Unfinished sweeps: one `LiveSweep` for each, shared by all threads from its first use to its end.
+
+    A lookup takes no lock. `_loading` is held while a sweep is read from the store, so that there are never two
+    objects for one sweep. It is taken before the lock of a sweep.
+    """
+
+    def __init__(self, tools: KindTools) -> None:
+        self._runs = tools.runs
+        logs = SweepLogs(tools.logs, tools.clock)
+        self._stores = SweepStores(tools.runs, tools.metrics, tools.trials, logs, TrialStopper(tools, logs))
+        self._loading = threading.Lock()
+        self._kept: dict[RunId, LiveSweep] = {}
+        self._no_sweeps: set[RunId] = set()
+
+    def of(self, sweep: RunRecord) -> LiveSweep:
+        """LiveSweep of a run. The first call loads it from the whole record and catches up with what a killed service
+        left undone. A finished sweep is loaded but not kept. Raises InvalidArgument for a run that is not a sweep."""
+        found = self.find(sweep.id)
+        if found is not None:
+            return found
+        with self._loading:
+            found = self.find(sweep.id)
+            if found is not None:
+                return found
+            live = LiveSweep(sweep, self._stores)
+            if sweep.status.is_terminal:
+                return live
+            self._kept[sweep.id] = live
+        try:
+            live.catch_up(sweep)
+        except Exception:
+            self.forget(sweep.id)
+            raise
+        return live
+
+    def find(self, sweep_id: RunId) -> LiveSweep | None:
+        """A sweep that is loaded already; None otherwise."""
+        return self._kept.get(sweep_id)
+
+    def forget(self, sweep_id: RunId) -> None:
+        """Drop a sweep that has ended, is gone or must be loaded again; does nothing if it is unknown."""
+        self._kept.pop(sweep_id, None)
+
+    def logged(self, run: RunRecord, delivered: Delivered) -> None:
+        """Handle what a run has logged; cheap for runs that are not trials. Never raises: it is stored already."""
+        if run.parent_id is None or run.is_interactive or trial_number(run) < 0:
+            return
+        try:
+            sweep = self._sweep_of(run.parent_id)
+            if sweep is not None:
+                sweep.logged(run, delivered)
+        except Exception:  # the metrics are stored; loading the sweep again makes it consistent
+            self.forget(run.parent_id)
+            log.exception("What a child logged did not reach its sweep, which is loaded anew.", extra={"run": run.id})
+
+    def _sweep_of(self, parent_id: RunId) -> LiveSweep | None:
+        found = self.find(parent_id)
+        if found is not None or parent_id in self._no_sweeps:
+            return found
+        try:
+            parent = self._runs.get(parent_id)
+        except NotFound:
+            return None
+        if is_sweep(parent):
+            return None if parent.status.is_terminal else self.of(parent)
+        if len(self._no_sweeps) >= _MOST_NO_SWEEPS:
+            self._no_sweeps.clear()
+        self._no_sweeps.add(parent_id)
+        return None

@@ -7,11 +7,11 @@ import threading
 from enum import StrEnum
 from typing import NamedTuple
 
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.model.sweeps import Trial
-from runyard.ports.blobs import LogStore
-from runyard.ports.clock import Clock
-from runyard.runs.kinds.sweep.standing import BestSoFar, Standing
+from runyard.core.ports.blobs import LogStore
+from runyard.core.ports.clock import Clock
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.core.records.sweeps import Trial
+from runyard.runs.kinds.sweep.state import BestTrial, SweepState
 
 SWEEP_LOG = "azureml-logs/hyperdrive.txt"
 _LONGEST_LINE = 2_000
@@ -20,7 +20,7 @@ _CHILD_LINE = re.compile(r"\[(\w++)\]\[INFO\](\S{1,300}+) (\w++)")
 _LONGEST_CAUSE = 500
 
 
-class Source(StrEnum):
+class LogSource(StrEnum):
     """Part of a sweep that writes a line; the names are those of Azure ML."""
 
     API = "API"
@@ -29,7 +29,7 @@ class Source(StrEnum):
     CONTROLLER = "CONTROLLER"
 
 
-class Told(NamedTuple):
+class LoggedLine(NamedTuple):
     """Start of a line about one child: `[source][INFO]CHILD VERB...`."""
 
     source: str
@@ -44,7 +44,7 @@ class SweepLogs:
         self._logs, self._clock = logs, clock
         self._lock = threading.Lock()
 
-    def write(self, sweep_id: RunId, source: Source, *texts: str) -> None:
+    def write(self, sweep_id: RunId, source: LogSource, *texts: str) -> None:
         """Append one line for each text. Line breaks and marks within a text are escaped."""
         if not texts:
             return
@@ -53,17 +53,17 @@ class SweepLogs:
         with self._lock:
             self._logs.append(sweep_id, SWEEP_LOG, self._logs.size(sweep_id, SWEEP_LOG), data)
 
-    def logged_lines(self, sweep_id: RunId) -> set[Told]:
+    def logged_lines(self, sweep_id: RunId) -> set[LoggedLine]:
         """Lines about children in the log, so that a restarted service can add the missing ones."""
         lines = self._logs.read(sweep_id, SWEEP_LOG).decode(errors="replace").splitlines()
-        return {Told(*found.groups()) for line in lines if (found := _CHILD_LINE.search(line))}
+        return {LoggedLine(*found.groups()) for line in lines if (found := _CHILD_LINE.search(line))}
 
-    def _line(self, source: Source, text: str) -> str:
+    def _line(self, source: LogSource, text: str) -> str:
         at = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%f")
-        return f"<START>[{at}][{source}][INFO]{harmless(text)}<END>\n"
+        return f"<START>[{at}][{source}][INFO]{escaped_line(text)}<END>\n"
 
 
-def harmless(text: str) -> str:
+def escaped_line(text: str) -> str:
     """The text on one line: cut to _LONGEST_LINE, unprintable characters escaped, without line marks."""
     kept = text
     if len(text) > _LONGEST_LINE:
@@ -83,11 +83,11 @@ def scheduled_line(trial: Trial) -> str:
     return f"{trial.child_id} scheduled."
 
 
-def best_line(best: BestSoFar, metric: str) -> str:
+def best_line(best: BestTrial, metric: str) -> str:
     return f"{best.run_id} leads: the best {metric} so far is {best.value!r}."
 
 
-def ended_line(child: RunRecord, trial: Trial, state: Standing) -> str:
+def ended_line(child: RunRecord, trial: Trial, state: SweepState) -> str:
     score, intervals, rank = (read(trial.number) for read in (state.score, state.intervals, state.rank))
     scored = f"best {score!r} of {intervals}" if intervals else "it never logged the primary metric"
     if rank:
@@ -105,7 +105,7 @@ def unjudged_text(metric: str, rank: int) -> str:
     )
 
 
-def no_number_text(metric: str, shown: str = "") -> str:
+def non_number_text(metric: str, shown: str = "") -> str:
     """Warning for a metric that is not a number; its first words if `shown` is empty."""
     begin = f"The primary metric {metric!r} was logged as something else than a number"
     return f"{begin}, {shown:.200}: that is no interval. Log an int or a float." if shown else begin

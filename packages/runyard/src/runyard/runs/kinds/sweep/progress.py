@@ -1,71 +1,77 @@
-"""Data of the chart of a sweep, bounded in size for any number of trials."""
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.core.records.sweeps import Trial
+from runyard.runs.kinds.sweep.log import cause_text
+from runyard.runs.scheduling.build_coalescer import build_failure, permanent_build_failure
 
-from runyard.model.sweeps import Goal, RankedTrial
-
-MOST_COLUMNS = 120
-USUAL_SHARE = 0.9
-"""Share of the trials that the range of the chart must hold; outliers beyond it may be cut off."""
-FAR = 4
-"""The worst trial is cut off if it is this many times further from the best than the usual ones."""
+_MOST_FAILED_BUILDS = 3
 
 
-@dataclass(frozen=True)
-class Column:
-    """Consecutive trials. None: no number."""
+@dataclass
+class SweepProgress:
+    """Which children of a sweep are created, running and ended. A cache of what is stored.
 
-    first: int
-    last: int
-    low: float | None
-    high: float | None
-    best: float | None
-    """Best of all trials up to `last`."""
+    Used by the controller's thread only, except `ended`, to which any thread may append.
+    """
 
+    pending: deque[Trial] = field(default_factory=deque)
+    """Stored trials without a run."""
+    open: set[RunId] = field(default_factory=set)
+    """Children that have not ended."""
+    ended: deque[RunRecord] = field(default_factory=deque)
+    """Ended children that the sweep has not handled yet."""
+    is_exhausted: bool = False
+    """No more trials will be sampled."""
+    barred: str = ""
+    """Why no further child can be created, now or later; empty if nothing prevents it."""
+    is_canceling: bool = False
+    """The log has the line that the children are canceled."""
+    _failed_builds: int = 0
+    """Children in a row, up to the last ended one, whose environment build failed."""
 
-@dataclass(frozen=True)
-class Progress:
-    columns: Sequence[Column]
-    range: tuple[float, float] | None
-    """Lowest and highest value to draw, without outliers; None without any number."""
+    def fill(self, there: Sequence[RunRecord], trials: Sequence[Trial]) -> None:
+        """Set the state from the stored runs and trials."""
+        made = {child.id for child in there}
+        self.open |= {child.id for child in there if not child.status.is_terminal}
+        self.pending.extend(trial for trial in trials if trial.child_id not in made)
 
+    def newly_ended(self) -> Iterator[RunRecord]:
+        """Yield the children that have ended since the last call."""
+        with suppress(IndexError):
+            while True:
+                child = self.ended.popleft()
+                self.open.discard(child.id)
+                yield child
 
-def progress_of(trials: Sequence[RankedTrial], goal: Goal) -> Progress:
-    """Chart of the trials of one sweep, in any order. Trials at the end without a number are left out."""
-    ordered = sorted(trials, key=lambda trial: trial.number)
-    while ordered and ordered[-1].best is None:
-        ordered.pop()
-    size = max(1, math.ceil(len(ordered) / MOST_COLUMNS))
-    columns, best = list[Column](), None
-    for start in range(0, len(ordered), size):
-        several = ordered[start : start + size]
-        values = [trial.best for trial in several if trial.best is not None]
-        best = better_of([*values, *([] if best is None else [best])], goal)
-        low, high = min(values, default=None), max(values, default=None)
-        columns.append(Column(several[0].number, several[-1].number, low, high, best))
-    return Progress(columns, _range([trial.best for trial in ordered if trial.best is not None], goal))
+    def note_created(self, trial: Trial) -> None:
+        """Note that the first of `pending` has its run."""
+        self.pending.popleft()
+        self.open.add(trial.child_id)
 
+    def build_obstacle(self, ended: Iterable[RunRecord]) -> str:
+        """Why the environment cannot be built for any child, given those that have just ended; empty if it can.
 
-def better_of(values: Sequence[float], goal: Goal) -> float | None:
-    return (max if goal is Goal.MAXIMIZE else min)(values, default=None)
+        All children share one environment, so a permanent failure of one build holds for all. A transient cause counts
+        as permanent after _MOST_FAILED_BUILDS failures in a row.
+        """
+        why = ""
+        for child in ended:
+            error = build_failure(child)
+            if error is not None:
+                self._failed_builds += 1
+            elif child.status is not RunStatus.CANCELED:
+                self._failed_builds = 0
+            is_permanent = self._failed_builds >= _MOST_FAILED_BUILDS or permanent_build_failure(child) is not None
+            if error is not None and is_permanent and not why:
+                cause = cause_text(error.get("message"))
+                why = f"The cause, which holds for all children (as of {child.id}): {cause}"
+        return why
 
-
-def _range(values: Sequence[float], goal: Goal) -> tuple[float, float] | None:
-    if not values:
-        return None
-    best_first = sorted(values, reverse=goal is Goal.MAXIMIZE)
-    best, worst = best_first[0], best_first[-1]
-    usual = best_first[max(0, math.ceil(USUAL_SHARE * len(best_first)) - 1)]
-    # Halves, here and below: the difference of two large floats may be infinite.
-    is_far = abs(worst / 2 - best / 2) > FAR * abs(usual / 2 - best / 2) > 0
-    end = usual if is_far else worst
-    return min(best, end), max(best, end)
-
-
-def share_of(value: float, low: float, high: float) -> float:
-    """Position of `value` between the two, from 0 to 1; 0.5 if they are equal, clipped outside."""
-    if high == low:
-        return 0.5
-    return min(1.0, max(0.0, (value / 2 - low / 2) / (high / 2 - low / 2)))
+    @property
+    def has_more(self) -> bool:
+        """Whether more children will be created."""
+        return not self.barred and (bool(self.pending) or not self.is_exhausted)

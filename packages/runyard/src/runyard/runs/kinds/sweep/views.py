@@ -5,19 +5,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from runyard.access.authorization import Access
 from runyard.core.definitions.fields import JsonValue
+from runyard.core.errors import NotFound
 from runyard.core.policy import Action
+from runyard.core.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.core.principal import Principal
-from runyard.errors import NotFound
-from runyard.model.metrics import MetricKind, MetricSeries, as_number
-from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.model.sweeps import Goal, RankedTrial
-from runyard.ports.stores import MetricStore, RunStore, TrialStore
+from runyard.core.records.metrics import MetricKind, MetricSeries, as_number
+from runyard.core.records.runs import RunId, RunRecord, RunStatus
+from runyard.core.records.sweeps import Goal, RankedTrial
+from runyard.runs.kinds.sweep.chart import SweepChart, sweep_chart
 from runyard.runs.kinds.sweep.checks import is_sweep, spec_of
 from runyard.runs.kinds.sweep.log import cause_of
-from runyard.runs.kinds.sweep.progress import Progress, progress_of
-from runyard.services.access import Access
-from runyard.tuning.samplers import seed_of
+from runyard.runs.kinds.sweep.sampling.samplers import seed_of
 
 _S = RunStatus
 _COUNTED_AS = {
@@ -144,7 +144,7 @@ MOST_ERROR_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
-class SeenTrial:
+class TrialView:
     trial: RankedTrial
     why: str = ""
     """Why a policy stopped it, or the first line of its error; empty otherwise."""
@@ -155,11 +155,11 @@ class SeenTrial:
 @dataclass(frozen=True)
 class SweepView:
     summary: SweepSummary
-    trials: Sequence[SeenTrial]
+    trials: Sequence[TrialView]
     """The best trials, best first."""
     trial_count: int
     """Number of all trials."""
-    progress: Progress
+    progress: SweepChart
 
 
 class SweepViews:
@@ -180,8 +180,8 @@ class SweepViews:
         numbers = self._numbers([trial.run_id for trial in shown[: min(lines, MOST_LINES)]], summary.metric)
         failed = [trial.run_id for trial in shown if trial.status is RunStatus.FAILED][:MOST_ERRORS]
         errors = {run_id: cause_of(self._runs.get(run_id))[:MOST_ERROR_CHARACTERS] for run_id in failed}
-        seen = [SeenTrial(one, errors.get(one.run_id) or _stopped(one), numbers.get(one.run_id, ())) for one in shown]
-        return SweepView(summary, seen, len(ranked), progress_of(ranked, summary.goal))
+        seen = [TrialView(one, errors.get(one.run_id) or _stopped(one), numbers.get(one.run_id, ())) for one in shown]
+        return SweepView(summary, seen, len(ranked), sweep_chart(ranked, summary.goal))
 
     def _numbers(self, run_ids: Sequence[RunId], metric: str) -> dict[RunId, Sequence[float | None]]:
         """Numbers of rank 0, which the policy judges; of all ranks if rank 0 has none."""

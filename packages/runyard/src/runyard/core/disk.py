@@ -1,0 +1,34 @@
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from runyard.core.errors import RunyardError, StorageFull
+
+
+@contextmanager
+def disk_errors_explained(path: Path) -> Iterator[None]:
+    """Turn OSError into StorageFull for a full disk, else into a RunyardError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFull(
+                f"The disk of {str(path)!r} is full.", hint="Free space (`runyard gc`, `runyard du`) and try again."
+            ) from error
+        raise RunyardError(f"The disk failed at {error.filename or path}: {error.strerror}.") from error
+
+
+def write_all(fd: int, data: bytes | memoryview) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

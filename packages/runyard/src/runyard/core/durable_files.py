@@ -1,0 +1,93 @@
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def replace_file(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Replace `path` atomically: a reader sees the old content or the new, never a part. `durable` calls fsync."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(fd)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def fsync_file(path: Path) -> None:
+    """Flush the file to disk. Raises OSError when the disk is full."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def exclusive_lock(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator[int]:
+    """Hold an exclusive lock on the file and yield its descriptor. `on_wait` is called once if it has to wait."""
+    fd = _opened(path)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if on_wait:
+                on_wait()
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def shared_lock(path: Path) -> Iterator[int]:
+    """Hold a shared lock on the file and yield its descriptor."""
+    fd = _opened(path)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def try_exclusive_lock(path: Path) -> Iterator[bool]:
+    """Try to take an exclusive lock without waiting; yields whether it was taken."""
+    fd = _opened(path)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(fd)
+
+
+def _opened(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def is_locked(lock: Path) -> bool:
+    """Whether a living process holds this lock file; False when the file does not exist."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

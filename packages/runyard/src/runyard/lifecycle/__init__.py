@@ -1,5 +1,0 @@
-"""Start, find and stop the service of a home."""
-
-from runyard.lifecycle.starting import service_status, start_service, stop_service
-
-__all__ = ["service_status", "start_service", "stop_service"]

@@ -1,0 +1,11 @@
+from pathlib import Path
+
+from runyard.client import ServiceClient
+
+_RETRIED_STATUSES = frozenset({401, 501, 507})
+"""A wrong token may mean that another service took over the port; a full disk may have space later."""
+
+
+def connect_to_service(home: Path, token: str, *, silence_seconds: float = 30.0) -> ServiceClient:
+    """Make a client for a supervisor, which must not lose its work: these statuses raise ServiceAway, to be retried."""
+    return ServiceClient(home, token, silence_seconds=silence_seconds, waits_for=_RETRIED_STATUSES)

@@ -1,0 +1,95 @@
+"""Exception handlers: the one place where an exception becomes an error response."""
+
+import errno
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DatabaseError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from runyard.core.errors import InvalidArgument, NotFound, RunyardError, StorageFull, to_wire
+from runyard.core.version import API, VERSION
+from runyard.server.http.bodies import validation_error
+from runyard.server.http.responses import Json
+from runyard.storage.sql.salvage import is_damage
+
+log = logging.getLogger("runyard.server")
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(RunyardError, _on_runyard_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(OSError, _on_os_error)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+
+
+def error_response(error: RunyardError) -> Response:
+    return Json(to_wire(error), status_code=error.status)
+
+
+def unexpected_error(method: str, error: Exception) -> Response:
+    """Log the exception, and tell the client only its class: the message may hold paths."""
+    log.error("%s failed", method, exc_info=error)
+    if isinstance(error, DatabaseError) and is_damage(error):
+        hint = "Run `runyard check` on its machine: it names what is damaged, and --repair saves what can be read."
+        return error_response(RunyardError("The service's database is damaged where this request reads it.", hint=hint))
+    kind = type(error).__name__
+    return error_response(
+        RunyardError(f"The service failed at this request: {kind}.", hint="`runyard logs` on its machine tells more.")
+    )
+
+
+async def _on_runyard_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RunyardError)
+    return error_response(error)
+
+
+async def _on_validation_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return error_response(validation_error([{**one, "loc": one["loc"][1:]} for one in error.errors()]))
+
+
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return error_response(_no_route(request))
+    body = to_wire(InvalidArgument(f"{error.detail}."))
+    return Json(body, status_code=error.status_code, headers=error.headers)
+
+
+def _no_route(request: Request) -> RunyardError:
+    if b"%2f" in request.scope.get("raw_path", b"").lower():
+        return NotFound("There is nothing of that name: it holds a '/', which no id or name does.")
+    client, api = request.headers.get("user-agent", "")[:60], request.headers.get("x-runyard-api", "")[:9]
+    if not client.startswith("runyard-sdk/"):
+        hint = "Is the client newer than the service?"
+        return NotFound("There is no such route.", hint=f"{hint} This is Runyard {VERSION}, API {API}.", no_route=True)
+    if api.isdecimal() and int(api) > API:
+        hint = "The client is newer: have the service run a newer version, by pip install --upgrade runyard and then:"
+        hint = f"{hint} runyard down && runyard up."
+    elif api.isdecimal() and int(api) == API:
+        hint = "Both speak the same API: is the address right, and neither newer than its number?"
+    else:
+        hint = "The service is newer than the client: pip install --upgrade runyard-sdk."
+    asked = f"{request.method} {request.url.path[:200]}"
+    text = f"There is no such route: {asked}. The client is {client}, API {api or 1}; the service is Runyard {VERSION}"
+    return NotFound(f"{text}, API {API}.", hint=hint, no_route=True)
+
+
+async def _on_os_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, OSError)
+    if error.errno in DISK_FULL:
+        return error_response(
+            StorageFull("The disk of the service's home is full.", hint="Free some space; nothing was lost.")
+        )
+    return unexpected_error(request.method, error)
+
+
+async def _on_disconnect(request: Request, error: Exception) -> Response:
+    """The client is gone and reads no response; a half-sent body has been dropped."""
+    return error_response(InvalidArgument("The connection ended before the body did."))
