@@ -2,19 +2,21 @@
 
 import json
 import os
+import signal
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from azureml.core import Experiment, Run, ScriptRunConfig, Workspace
+from azureml.core import Experiment, Run, ScriptRunConfig, Webservice, Workspace
 from tests.conftest import end_home
 from tests.faults.yard import DEADLINE_SECONDS, ended, eventually, this_python
 
 REPOSITORY = Path(__file__).parents[2]
-BEFORE = "1cfe35f"
-"""The last commit before definitions, callers and kinds had types of their own."""
+BEFORE = "7b08200"
+"""The last commit before the modules moved to the parts of the product."""
 pytestmark = pytest.mark.timeout(900)
 SCRIPT = """
 import os, sys, time
@@ -55,6 +57,32 @@ sweep = experiment.submit(HyperDriveConfig(
     run_config=config("nodes"), hyperparameter_sampling=sampling, primary_metric_name="score",
     primary_metric_goal=PrimaryMetricGoal.MAXIMIZE, max_total_runs=3, max_concurrent_runs=2))
 print(json.dumps({"local": local.id, "sweep": sweep.id}))
+"""
+DEPLOY = """
+import json, os, sys
+from azureml.core import Environment, Model, Workspace
+from azureml.core.model import InferenceConfig
+folder = sys.argv[1]
+workspace = Workspace.create(name="old", exist_ok=True)
+environment = Environment("this")
+environment.python.user_managed_dependencies = True
+environment.python.interpreter_path = sys.executable
+with open(os.path.join(folder, "weights"), "w") as sink:
+    sink.write("7")
+model = Model.register(workspace, model_path=os.path.join(folder, "weights"), model_name="old-model")
+config = InferenceConfig("score.py", source_directory=folder, environment=environment)
+service = Model.deploy(workspace, "answering", [model], config)
+service.wait_for_deployment()
+print(json.dumps({"uri": service.scoring_uri}))
+"""
+SCORE = """
+import os
+def init():
+    global weight
+    with open(os.path.join(os.environ["AZUREML_MODEL_DIR"], "weights")) as source:
+        weight = int(source.read())
+def run(data):
+    return weight
 """
 
 
@@ -120,6 +148,41 @@ def test_runs_that_an_old_supervisor_looks_after_end_well_under_the_new_service(
         assert "outputs/last" in run.get_file_names()
     again = experiment.submit(_config_of(source, folder))
     assert ended(again).get_status() == "Completed"
+
+
+def test_a_web_service_of_the_old_version_answers_under_the_new_one(old: Path, home: Path, tmp_path: Path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "score.py").write_text(SCORE, encoding="utf-8")
+    (tmp_path / "deploy.py").write_text(DEPLOY, encoding="utf-8")
+    deploy = [old / "python", tmp_path / "deploy.py", folder]
+    deployed = subprocess.run(deploy, capture_output=True, text=True, timeout=DEADLINE_SECONDS, cwd=tmp_path)
+    assert deployed.returncode == 0, deployed.stderr
+    uri = json.loads(deployed.stdout.splitlines()[-1])["uri"]
+    assert _score(uri) == 7
+    service_pid = json.loads((home / "service.json").read_text(encoding="utf-8"))["pid"]
+    os.kill(service_pid, signal.SIGKILL)  # `down` would stop the web services too
+    assert _score(uri) == 7
+
+    workspace = Workspace.get(name="old")  # starts this version, which replaces the gateway
+    service = Webservice(workspace, "answering")
+    eventually(lambda: service.get_logs() is not None, "its log")
+    assert service.scoring_uri == uri
+    eventually(lambda: _score(uri) == 7, "an answer")
+    assert service.run("{}") == 7
+    service.update(description="of both versions")
+    assert service.run("{}") == 7
+    service.delete()
+    assert Webservice.list(workspace) == []
+
+
+def _score(uri: str) -> int | None:
+    request = urllib.request.Request(uri, data=b"{}", headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.loads(answer.read())
+    except OSError:
+        return None
 
 
 def _config_of(source: Path, folder: Path) -> ScriptRunConfig:
