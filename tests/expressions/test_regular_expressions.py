@@ -36,7 +36,7 @@ GLOBS = ("*a*a*a*b", "**/*.txt", "a/**/b/**/c", "[ab]*[!c]?", "data/**", "*.*.*"
 # Expressions of text that only running code knows, by file and function, and the method that is called on them.
 BUILT: dict[str, tuple[str, list["re.Pattern[Any]"]]] = {
     "runyard/environments/containers/failures.py:": ("search", list(_WORDS.values())),
-    "runyard/environments/failures.py:_row": (
+    "runyard/environments/failures.py:_patterns": (
         "search",
         [pattern for row in FAILURE_PATTERNS for pattern in (row.pattern, row.later) if pattern],
     ),

@@ -50,7 +50,7 @@ class Tags(html.parser.HTMLParser):
 
 
 def test_a_notebook_shows_the_best_so_far_the_children_and_two_drawings() -> None:
-    text = _notebook.table(data(view(trial(1, 0.9), trial(0, 0.8))))
+    text = _notebook.run_table(data(view(trial(1, 0.9), trial(0, 0.8))))
     assert "<td>0.9 by HD_1_1: lr = 0.05, layers = [16, 1]</td>" in text
     assert "<td>1 running, 2 completed, 1 canceled (1 by the policy)</td>" in text
     assert "<th>accuracy</th>" in text
@@ -61,7 +61,7 @@ def test_every_value_of_a_user_is_escaped() -> None:
     hostile = trial(0, 0.5, hyperparameters=json.dumps({EVIL: EVIL}), why=EVIL, status=EVIL)
     seen = view(hostile, trial(1, 0.2, why=EVIL))
     seen["sweep"]["primary_metric"]["name"] = EVIL
-    text = _notebook.table(data(seen))
+    text = _notebook.run_table(data(seen))
     assert "script" not in Tags(text).seen
     assert text.count("&lt;script&gt;") > 5
 
@@ -90,7 +90,7 @@ def test_control_characters_of_a_value_do_not_reach_the_terminal(capsys: pytest.
 
 def test_a_sweep_without_children_is_shown_too(capsys: pytest.CaptureFixture[str]) -> None:
     empty = view(counts={"sampled": 0})
-    assert "<td>none yet</td>" in _notebook.table(data(empty))
+    assert "<td>none yet</td>" in _notebook.run_table(data(empty))
     run_details._print_sweep(empty)
     assert capsys.readouterr().out.splitlines() == ["Best so far: none yet", "Children: none yet"]
 

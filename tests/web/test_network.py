@@ -73,7 +73,9 @@ def test_a_refusal_whose_body_never_comes_is_told_at_once(server, web):
         web.read(f"{server.url}/a", 0, 5)
 
 
-@pytest.mark.parametrize("module", ["node.agent", "node.supervisor", "cli.main", "cli.application", "wiring"])
+@pytest.mark.parametrize(
+    "module", ["node.agent", "node.supervisor.task_supervisor", "cli.main", "cli.application", "server.wiring.platform"]
+)
 def test_httpcore_is_imported_by_who_reads_from_the_web_alone(module):
     code = f"import sys, runyard.{module}; print('httpcore' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
