@@ -9,7 +9,7 @@ from pathlib import Path
 from runyard.core.version import VERSION
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-SUFFIXES_LEFT_OUT = {".pyc", ".so"}
+SUFFIXES_LEFT_OUT = {".md", ".pyc", ".so"}
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Package:
         return out / f"{self.name}-{VERSION}.tar.gz"
 
     def sources(self) -> set[str]:
-        """Files that the wheel must hold: all below `src`, data files and migrations included."""
+        """Files that the wheel must hold: all below `src`, data files and migrations too, but no READMEs of folders."""
         source = self.folder / "src"
         return {
             file.relative_to(source).as_posix()
