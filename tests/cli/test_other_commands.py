@@ -143,8 +143,10 @@ def test_the_version_is_one_line(shell: Shell) -> None:
     assert shell("--version").stdout.startswith("runyard ")
 
 
-def test_listing_loads_neither_the_service_nor_its_database() -> None:
+def test_no_command_loads_the_service_or_its_database_before_it_is_called() -> None:
     script = (
-        "import sys, runyard.cli.application; sys.exit(bool({'fastapi', 'sqlalchemy', 'uvicorn'} & set(sys.modules)))"
+        "import pkgutil, sys; from runyard.cli.application import COMMANDS\n"
+        "for one in COMMANDS.values(): pkgutil.resolve_name(one.target)\n"
+        "sys.exit(bool({'fastapi', 'sqlalchemy', 'uvicorn'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

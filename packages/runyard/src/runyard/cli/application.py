@@ -1,20 +1,15 @@
-"""All commands in one Typer application. Commands import heavy modules themselves, so that `--help` stays quick."""
+"""The application `runyard`: a table of all commands, whose modules are imported when they are called."""
 
 import sys
-from collections.abc import Callable
 from typing import Annotated, NoReturn
 
 import typer
 
-from runyard.cli import assets, backups, compute, data, datastores, doctor, process_logs, runs, service, tensorboard
 from runyard.cli.connection import ServiceError, Unreachable
-from runyard.cli.environments import commands as environments
 from runyard.cli.exits import BY_ERROR_CODE, CommandError, Exit
-from runyard.cli.service import du, gc, metrics_app
-from runyard.cli.sweeps import commands as sweeps
-from runyard.cli.web_services import commands as services
-from runyard.cli.web_services import deploy, profile
+from runyard.cli.lazy_group import LazyCommand, lazy_group
 from runyard.core.errors import RunyardError
+from runyard.core.version import API, VERSION
 
 HELP = """Train and serve models on this machine with code written for the Azure ML SDK v1.
 
@@ -32,6 +27,74 @@ The SDK starts the service by itself; these commands look into what it did:
   runyard doctor                   what this machine has and lacks
 
 Exit codes: 0 ok, 1 the answer is no (a failed run), 2 wrong usage, 3 not found, 4 no service."""
+
+
+COMMANDS = {
+    "up": LazyCommand("runyard.cli.service:up", "Start the service and keep it, until `runyard down`."),
+    "down": LazyCommand(
+        "runyard.cli.service:down",
+        "Stop the service. Runs go on; what they log is delivered when the service is back.",
+    ),
+    "status": LazyCommand(
+        "runyard.cli.service:status",
+        "Tell whether the service runs, and where. Exit code 4 when it does not.",
+    ),
+    "serve": LazyCommand("runyard.cli.serve:serve", "Run the service in the foreground."),
+    "logs": LazyCommand(
+        "runyard.cli.process_logs:logs",
+        "Print the logs of the service, the agent and the gateway of this home, by time.",
+    ),
+    "deploy": LazyCommand(
+        "runyard.cli.web_services.deploy:deploy",
+        "Deploy a registered model as a web service of this machine.",
+    ),
+    "du": LazyCommand("runyard.cli.service:du", "Show what the home folder's parts take on disk."),
+    "gc": LazyCommand(
+        "runyard.cli.service:gc",
+        "Free disk: blobs nothing refers to, work folders of ended runs, environments and fetched data "
+        "not used lately.",
+    ),
+    "doctor": LazyCommand(
+        "runyard.cli.doctor:doctor",
+        "Tell what this machine has and lacks. Exit code 1 when runs cannot work here.",
+    ),
+    "tensorboard": LazyCommand(
+        "runyard.cli.tensorboard:tensorboard",
+        "Run TensorBoard in the foreground, from an environment of its own, without TensorFlow.",
+    ),
+    "backup": LazyCommand(
+        "runyard.cli.backups:backup",
+        "Add a backup of this machine's home to a folder. The service may run and be used meanwhile.",
+    ),
+    "restore": LazyCommand(
+        "runyard.cli.backups:restore",
+        "Bring this machine's home back from a backup alone. The service must not run.",
+    ),
+    "check": LazyCommand(
+        "runyard.cli.backups:check",
+        "Look for damage in this machine's home: the database, the hash of every file, and what belongs to nobody.",
+    ),
+    "runs": LazyCommand("runyard.cli.runs:app", "Runs: list them, look into one, follow it, stop it."),
+    "sweeps": LazyCommand(
+        "runyard.cli.sweeps.commands:app",
+        "Sweeps: hyperparameter tuning with HyperDrive, looked into.",
+    ),
+    "experiments": LazyCommand("runyard.cli.assets:experiments", "Experiments of a workspace."),
+    "models": LazyCommand("runyard.cli.assets:models", "Registered models."),
+    "services": LazyCommand(
+        "runyard.cli.web_services.commands:app",
+        "Web services: models that answer over HTTP. `runyard deploy` makes one.",
+    ),
+    "compute": LazyCommand("runyard.cli.compute:app", "Compute targets and their nodes."),
+    "data": LazyCommand("runyard.cli.data:app", "Datasets: what they hold, who read them, their files."),
+    "datastores": LazyCommand("runyard.cli.datastores:app", "Datastores: the places a workspace's data lies in."),
+    "environments": LazyCommand(
+        "runyard.cli.environments.commands:app",
+        "Environments: what is built, building one, where packages come from.",
+    ),
+    "metrics": LazyCommand("runyard.cli.service:metrics_app", "Figures for Prometheus."),
+}
+"""In the order of `runyard --help`."""
 
 
 def run() -> None:
@@ -52,6 +115,7 @@ def run() -> None:
 
 def build_app(*, in_terminal: bool) -> typer.Typer:
     app = typer.Typer(
+        cls=lazy_group(COMMANDS),
         help=HELP,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -59,29 +123,11 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    commands: list[Callable[..., None]] = [service.up, service.down, service.status, service.serve, process_logs.logs]
-    commands += [deploy.deploy, du, gc, doctor.doctor, tensorboard.tensorboard]
-    commands += [backups.backup, backups.restore, backups.check]
-    for command in commands:
-        app.command()(command)
-    assets.models.command()(profile.profile)
-    app.add_typer(runs.app, name="runs")
-    app.add_typer(sweeps.app, name="sweeps")
-    app.add_typer(assets.experiments, name="experiments")
-    app.add_typer(assets.models, name="models")
-    app.add_typer(services.app, name="services")
-    app.add_typer(compute.app, name="compute")
-    app.add_typer(data.app, name="data")
-    app.add_typer(datastores.app, name="datastores")
-    app.add_typer(environments.app, name="environments")
-    app.add_typer(metrics_app, name="metrics")
     return app
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from runyard.core.version import API, VERSION
-
         print(f"runyard (API {API}) {VERSION}")  # SDKs read the last word
         raise typer.Exit
 

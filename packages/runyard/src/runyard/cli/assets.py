@@ -8,6 +8,8 @@ from runyard.cli.display import creator_of, local_time, size_in_words
 from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
 from runyard.cli.web_services.client import model_lineage
+from runyard.cli.web_services.profile import profile
+from runyard.environments.lockfile import LockFile
 
 models = typer.Typer(no_args_is_help=True, help="Registered models.")
 experiments = typer.Typer(no_args_is_help=True, help="Experiments of a workspace.")
@@ -76,8 +78,6 @@ def show_model(
 
 def _print_lineage(lineage: dict[str, Any]) -> None:
     """Print the run and data that made the model, and the web services that serve it."""
-    from runyard.environments.lockfile import LockFile
-
     run = lineage["run"]
     if run:
         packages = LockFile.parse(run["lock"] or "").versions
@@ -119,6 +119,9 @@ def download(
         print_json([str(path) for path, _ in wanted])
     else:
         print("\n".join(str(path) for path, _ in wanted))
+
+
+models.command()(profile)
 
 
 def _model(name: str, version: int | None, workspace: str | None) -> dict[str, Any]:

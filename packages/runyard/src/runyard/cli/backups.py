@@ -10,9 +10,10 @@ from runyard.cli.connection import home
 from runyard.cli.display import size_in_words
 from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, ProgressLine, print_fields, print_json
+from runyard.core.settings import read_settings
 
 if TYPE_CHECKING:
-    from runyard.core.settings import Settings
+    from runyard.cli.home_files import HomeFiles
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder that backups lie in.")]
 
@@ -35,15 +36,11 @@ def backup(
 
     Example: runyard backup /mnt/backups/runyard --keep 14
     """
-    from runyard.storage.backup.folder import BackupFolder
-    from runyard.storage.backup.snapshot import BackupSource, take_backup
-
-    settings = _settings()
-    source = BackupSource(settings.home, settings.database_url, has_data_here=settings.operator_store is None)
+    files = home_files()
     with ProgressLine(quiet=output is Format.JSON) as progress:
-        taken = take_backup(source, BackupFolder(folder.absolute()), progress.show, with_data=data, keep=keep)
+        taken = files.back_up(folder, progress.show, with_data=data, keep=keep)
     notes = list(taken.notes)
-    if data and not source.has_data_here:
+    if data and not files.has_data_here:
         notes.append("The workspaces' datastores lie where RUNYARD_DATASTORES says, and are not in this backup.")
     if output is Format.JSON:
         print_json({**asdict(taken), "notes": notes})
@@ -77,24 +74,10 @@ def restore(
     The home is RUNYARD_HOME, else ~/.runyard, and must be empty. A backup of a PostgreSQL database goes into the empty
     database that RUNYARD_DATABASE_URL names.
     """
-    from runyard.server.lifecycle.process import without_service
-    from runyard.storage.backup.folder import BackupFolder
-    from runyard.storage.backup.restore import restore_backup
-    from runyard.storage.home import prepare_home
-
-    settings = _settings()
-    backups = BackupFolder(folder.absolute())
-    backups.require()
-    prepare_home(settings.home)
-    with without_service(settings.home), ProgressLine(quiet=output is Format.JSON) as progress:
-        restored = restore_backup(
-            backups,
-            settings.home,
-            settings.database_url,
-            progress.show,
-            name=snapshot,
-            replace=replace,
-            leave_out_damaged=leave_out_damaged,
+    files = home_files()
+    with ProgressLine(quiet=output is Format.JSON) as progress:
+        restored = files.restore(
+            folder, progress.show, name=snapshot, replace=replace, leave_out_damaged=leave_out_damaged
         )
     if output is Format.JSON:
         print_json(asdict(restored))
@@ -125,19 +108,11 @@ def check(
     the service stopped it also moves folders that belong to nothing, and builds a damaged SQLite database again from
     the rows that can be read.
     """
-    from runyard.server.home_check import HomeCheck
-    from runyard.server.lifecycle.process import without_service
-    from runyard.storage.backup.folder import BackupFolder
-
     if backups is not None and not repair:
         raise CommandError("--from needs --repair.", exit_code=Exit.USAGE)
-    settings = _settings()
+    files = home_files()
     with ProgressLine(quiet=output is Format.JSON) as progress:
-        home_check = HomeCheck(settings, progress.show, lambda: without_service(settings.home))
-        if repair:
-            found = home_check.repair(BackupFolder(backups.absolute()) if backups else None)
-        else:
-            found = home_check.check()
+        found = files.repair(progress.show, backups) if repair else files.check(progress.show)
     damage = [one for one in found if one.is_damage and not one.repaired]
     if output is Format.JSON:
         print_json({"damaged": len(damage), "findings": [asdict(one) for one in found]})
@@ -159,10 +134,11 @@ def _conclusion(damaged: int, *, after_repair: bool, had_backups: bool) -> str:
     return counted if had_backups else f"{counted} Lost files come back from backups: `--from FOLDER`."
 
 
-def _settings() -> "Settings":
-    from runyard.core.settings import read_settings
+def home_files() -> "HomeFiles":
+    # SQLAlchemy and Alembic, 0.2 s: help and wrong usage are answered without them.
+    from runyard.cli.home_files import HomeFiles
 
-    return read_settings(home=home())
+    return HomeFiles(read_settings(home=home()))
 
 
 def _print_notes(notes: list[str]) -> None:

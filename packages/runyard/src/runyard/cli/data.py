@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -22,12 +22,15 @@ from runyard.cli.output import (
     print_json_line,
     print_table,
 )
+from runyard.core.data_json import data_from_json
 from runyard.core.names import check_asset_name
+from runyard.core.ports.data import DataStore, Progress
 from runyard.core.records.assets import AssetKind
-
-if TYPE_CHECKING:
-    from runyard.core.ports.data import DataStore, Progress
-    from runyard.core.records.data import DataForAttempt, DatasetFiles
+from runyard.core.records.data import DataForAttempt, DatasetFiles
+from runyard.data.datastores.factory import open_store
+from runyard.data.fuse import ReadOnlyMount, serve_mount
+from runyard.data.transfers import BlockCache, cache_limit
+from runyard.data.transfers import download as fetch
 
 app = typer.Typer(no_args_is_help=True, help="Datasets: what they hold, who read them, their files.")
 
@@ -100,9 +103,6 @@ def download(
 
     Example: runyard data download mnist --target ./mnist
     """
-    from runyard.data.transfers import BlockCache, cache_limit
-    from runyard.data.transfers import download as fetch
-
     service = connect()
     root, dataset = _find(service, name, version, workspace)
     data = _access(service, root, dataset)
@@ -172,8 +172,6 @@ def mount(
     Where standard input is no terminal, its end unmounts too. Files are fetched as they are read and kept in the home's
     data cache.
     """
-    from runyard.data.fuse import ReadOnlyMount, serve_mount
-
     service = connect()
     root, dataset = _find(service, name, version, workspace)
     data = _access(service, root, dataset)
@@ -229,10 +227,8 @@ def _resolved(service: Service, root: str, dataset: dict[str, Any]) -> dict[str,
     return found
 
 
-def _access(service: Service, root: str, dataset: dict[str, Any]) -> "DataForAttempt":
+def _access(service: Service, root: str, dataset: dict[str, Any]) -> DataForAttempt:
     """Access to the dataset's files; through the service where its folders may be on another machine."""
-    from runyard.core.data_json import data_from_json
-
     query = {"apart": 1} if service.is_elsewhere else {}
     found = data_from_json(service.get(f"{root}/datasets/by-id/{dataset['id']}/access", **query))
     reached = {
@@ -241,14 +237,12 @@ def _access(service: Service, root: str, dataset: dict[str, Any]) -> "DataForAtt
     return replace(found, stores={**found.stores, **reached})
 
 
-def _wanted(data: "DataForAttempt") -> "DatasetFiles":
+def _wanted(data: DataForAttempt) -> DatasetFiles:
     (files,) = data.datasets.values()
     return files
 
 
-def _stores(data: "DataForAttempt") -> "dict[str, DataStore]":
-    from runyard.data.datastores.factory import open_store
-
+def _stores(data: DataForAttempt) -> dict[str, DataStore]:
     return {name: open_store(access, data.network) for name, access in data.stores.items()}
 
 
@@ -303,13 +297,13 @@ def _never_ending() -> int:
 
 
 @contextmanager
-def _json_lines() -> "Iterator[Progress]":
+def _json_lines() -> Iterator[Progress]:
     """Print bytes that were read for the first time as JSON lines, for a program that mounts through this one."""
     yield lambda size: print_json_line({"read": size}) if size else None
 
 
 @contextmanager
-def _bar(what: str, total: int) -> "Iterator[Progress]":
+def _bar(what: str, total: int) -> Iterator[Progress]:
     """Progress bar in a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda size: None

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,12 +13,18 @@ from runyard.cli.connection import connect, home, quoted
 from runyard.cli.display import size_in_words
 from runyard.cli.exits import Exit
 from runyard.cli.output import Format, FormatOption, print_json, print_table
+from runyard.compute.registry import AnyKind, ComputeKinds
 from runyard.core.errors import RunyardError
 from runyard.core.records.environments import REFUSE, VIRTUAL_ENVIRONMENT
 from runyard.core.records.health import HealthFinding, HealthLevel
-
-if TYPE_CHECKING:
-    from runyard.compute.registry import AnyKind
+from runyard.data.fuse.kernel import why_no_fuse
+from runyard.environments.conda.tool import find_conda
+from runyard.environments.containers.engine import find_engine
+from runyard.environments.interpreters import discover_interpreters
+from runyard.node.network.private_network import why_no_private_network
+from runyard.node.processes.stack_dump import find_py_spy
+from runyard.server.lifecycle import service_status
+from runyard.storage.home import file_system_of, is_networked
 
 
 def doctor(output: FormatOption = Format.TEXT) -> None:
@@ -73,8 +78,6 @@ def _memory() -> str:
 
 
 def _home(home: Path) -> HealthFinding:
-    from runyard.storage.home import file_system_of, is_networked
-
     folder = _nearest_existing(home)
     kind = file_system_of(folder.resolve(), Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
     if is_networked(kind):
@@ -101,8 +104,6 @@ def _disk(home: Path) -> HealthFinding:
 
 
 def _service(home: Path) -> HealthFinding:
-    from runyard.server.lifecycle import service_status
-
     running = service_status(home)
     if running is None:
         return HealthFinding("service", HealthLevel.OK, "not running; the SDK starts it when it is needed")
@@ -110,8 +111,6 @@ def _service(home: Path) -> HealthFinding:
 
 
 def _interpreters() -> HealthFinding:
-    from runyard.environments.interpreters import discover_interpreters
-
     with tempfile.TemporaryDirectory() as folder:
         found = {i.version for i in discover_interpreters(Path(folder) / "interpreters.json", os.environ)}
     named = ", ".join(".".join(map(str, version)) for version in sorted(found))
@@ -142,8 +141,6 @@ def find_programs(part: str, names: tuple[str, ...], remedy: str) -> HealthFindi
 
 
 def _mounts() -> HealthFinding:
-    from runyard.data.fuse.kernel import why_no_fuse
-
     reason = why_no_fuse()
     if reason:
         remedy = "Data of object stores and web addresses is downloaded where runs want it mounted."
@@ -188,8 +185,6 @@ def examine_environments(home: Path) -> list[HealthFinding]:
 
 
 def _engine(home: Path) -> HealthFinding:
-    from runyard.environments.containers.engine import find_engine
-
     try:
         engine = find_engine(os.environ)
         facts = engine.facts()
@@ -213,8 +208,6 @@ def _what_applies(home: Path) -> str:
 
 def _settings(home: Path) -> Mapping[str, str]:
     """Setting of each workspace; empty where no service runs, because none is started for this."""
-    from runyard.server.lifecycle import service_status
-
     if service_status(home) is None:
         return {}
     service = connect()
@@ -223,8 +216,6 @@ def _settings(home: Path) -> Mapping[str, str]:
 
 
 def _conda() -> HealthFinding:
-    from runyard.environments.conda.tool import find_conda
-
     tool = find_conda(os.environ)
     if tool is None:
         remedy = (
@@ -257,8 +248,6 @@ def _horovod_compilers() -> HealthFinding:
 
 
 def _network() -> HealthFinding:
-    from runyard.node.network.private_network import why_no_private_network
-
     reason = why_no_private_network()
     if reason:
         remedy = f"Distributed runs' servers listen on every interface of this machine. {reason}"
@@ -267,8 +256,6 @@ def _network() -> HealthFinding:
 
 
 def _stack_dumps() -> HealthFinding:
-    from runyard.node.processes.stack_dump import find_py_spy
-
     program = find_py_spy()
     if program is None:
         remedy = "A run over its time limit cannot say where it hung. Run: pip install py-spy"
@@ -280,8 +267,6 @@ def _stack_dumps() -> HealthFinding:
 
 
 def _compute_kinds() -> list[HealthFinding]:
-    from runyard.compute.registry import ComputeKinds
-
     kinds = ComputeKinds()
     found = [finding for kind in kinds.load_all().values() for finding in _findings_of(kind)]
     remedy = "Repair or remove the package that brings it: `runyard compute kinds` lists all."
@@ -291,7 +276,7 @@ def _compute_kinds() -> list[HealthFinding]:
     return [*found, *left_out]
 
 
-def _findings_of(kind: "AnyKind") -> Sequence[HealthFinding]:
+def _findings_of(kind: AnyKind) -> Sequence[HealthFinding]:
     try:
         return kind.findings()
     except Exception as error:  # a broken plug-in must not hide the other findings

@@ -9,6 +9,7 @@ def main() -> None:
         from runyard.server.lifecycle.process import main as serve
 
         sys.exit(serve(sys.argv[2:]))
+    # Imported here for the same reason: `serve` starts without Typer.
     from runyard.cli.application import run
 
     run()

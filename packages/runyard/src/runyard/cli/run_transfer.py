@@ -11,6 +11,7 @@ from runyard.cli.connection import WorkspaceOption, connect, quoted
 from runyard.cli.display import size_in_words
 from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, ProgressLine, print_fields, print_json
+from runyard.runs.transfer.archive import HEAD, ArchiveReader
 
 _PIECE_BYTES = 1 << 20
 
@@ -71,8 +72,6 @@ def import_runs(
 
 def _verified(file: Path, progress: ProgressLine) -> dict[str, Any]:
     """Read the whole archive and return its head. Raises InvalidArgument where it is damaged."""
-    from runyard.runs.transfer.archive import HEAD, ArchiveReader
-
     head: dict[str, Any] = {}
     with file.open("rb") as opened:
         for number, member in enumerate(ArchiveReader(iter(lambda: opened.read(_PIECE_BYTES), b"")).members()):

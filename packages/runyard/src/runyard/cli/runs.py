@@ -20,6 +20,8 @@ from runyard.cli.output import Format, FormatOption, print_fields, print_heading
 from runyard.cli.run_list import list_runs
 from runyard.cli.run_logs import logs, print_followed
 from runyard.cli.run_transfer import export, import_runs
+from runyard.core.data_plan import data_references
+from runyard.core.definitions.run import RunDefinition
 from runyard.core.records.runs import RunStatus
 from runyard.core.records.sweeps import VALUES_TAG
 
@@ -230,9 +232,6 @@ def _rank_row(rank: str, role: str, node: dict[str, Any], exited: str) -> list[s
 
 def _print_data(run: dict[str, Any]) -> None:
     """Print the datasets that the run read and wrote, and its datastore references."""
-    from runyard.core.data_plan import data_references
-    from runyard.core.definitions.run import RunDefinition
-
     rows = [["input", one["input_name"], _dataset(one), one["mode"]] for one in run.get("inputs") or ()]
     rows += [["output", one["output_name"], _dataset(one), ""] for one in run.get("outputs") or ()]
     for one in data_references(RunDefinition(run.get("definition") or {})):

@@ -1,15 +1,18 @@
 """Commands for the service of this home: start, stop, status, disk use, and the token for Prometheus."""
 
 import os
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from runyard.access.tokens import Tokens
+from runyard.cli.backups import home_files
 from runyard.cli.connection import connect, home
 from runyard.cli.display import size_in_words
 from runyard.cli.exits import Exit
 from runyard.cli.output import Format, FormatOption, print_fields, print_json, print_table
+from runyard.server.lifecycle import service_status, start_service, stop_service
+from runyard.server.lifecycle.control import count_web_services, stop_web_services
 
 
 def up(
@@ -23,21 +26,10 @@ def up(
 
     Nothing needs this: the SDK starts the service on first use. One that `up` started does not stop when idle.
     """
-    from runyard.server.lifecycle import start_service
-
     if begin_anew:
-        _move_content_aside()
+        aside = home_files().begin_anew()
+        typer.echo(f"What belonged to the lost database lies in {aside} now.", err=True)
     _show(start_service(home(), keep=True), output)
-
-
-def _move_content_aside() -> None:
-    from runyard.core.settings import read_settings
-    from runyard.server.lifecycle.process import without_service
-    from runyard.storage.backup.restore import begin_anew
-
-    with without_service(home()):
-        aside = begin_anew(read_settings(home=home()))
-    typer.echo(f"What belonged to the lost database lies in {aside} now.", err=True)
 
 
 def down(
@@ -51,9 +43,6 @@ def down(
     Web services go on answering too, unless --services is given: then `runyard up`, or the next use of the SDK, brings
     them back.
     """
-    from runyard.server.lifecycle import stop_service
-    from runyard.server.lifecycle.control import count_web_services, stop_web_services
-
     stopped = stop_service(home())
     stopped_services = stop_web_services(home()) if services else 0
     answering = count_web_services(home())
@@ -76,8 +65,6 @@ def status(output: FormatOption = Format.TEXT) -> None:
 
     With RUNYARD_URL set, the service at that address is asked.
     """
-    from runyard.server.lifecycle import service_status
-
     service = connect() if os.environ.get("RUNYARD_URL") else None
     if service is not None and service.is_elsewhere:
         _show_elsewhere(service.get("/health"), output)
@@ -90,28 +77,6 @@ def status(output: FormatOption = Format.TEXT) -> None:
             print(f"No service is running for {home()}.")
         raise typer.Exit(Exit.NO_SERVICE)
     _show(found, output)
-
-
-def serve(
-    keep: Annotated[bool, typer.Option("--keep/--on-demand", help="Stay when idle, or stop after 30 minutes.")] = True,
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="This port of 127.0.0.1; else a free one.")] = None,
-    listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Be reached by other machines too; 0.0.0.0 for any way in.")
-    ] = None,
-    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate, in PEM form.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None,
-    no_tls: Annotated[bool, typer.Option("--no-tls", help="Listen for others without encryption.")] = False,
-) -> None:
-    """Run the service in the foreground.
-
-    Example: runyard serve --listen 0.0.0.0:8443 --tls-cert service.crt --tls-key service.key
-    """
-    # `runyard.cli.main` runs `serve` before the command line is built; this function gives its help.
-    from runyard.server.lifecycle.process import main
-
-    options = {"--listen": listen, "--tls-cert": tls_cert, "--tls-key": tls_key}
-    given = [f"{name}={value}" for name, value in options.items() if value] + ["--no-tls"] * no_tls
-    raise typer.Exit(main(["--keep" if keep else "--on-demand", "--port", str(port or 0), *given]))
 
 
 def _show_elsewhere(health: dict[str, Any], output: Format) -> None:
@@ -177,6 +142,4 @@ def token() -> None:
 
     Example: runyard metrics token > /etc/prometheus/runyard.token
     """
-    from runyard.access.tokens import Tokens
-
     print(Tokens(connect().token).metrics_token())

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +13,11 @@ from runyard.cli.environments.settings import settings
 from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
 from runyard.core.run_folders import environments_root
-
-if TYPE_CHECKING:
-    from runyard.environments.cache import CachedEnvironment
+from runyard.environments.builder import prune_environments
+from runyard.environments.cache import CachedEnvironment, list_built
+from runyard.environments.compiled_wheels import CompiledWheels
+from runyard.environments.folder import EnvironmentFolder
+from runyard.environments.lockfile import LockFile
 
 app = typer.Typer(no_args_is_help=True, help="Environments: what is built, building one, where packages come from.")
 app.command()(build)
@@ -78,11 +80,9 @@ def prune(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Remove environments and compiled wheels that no run has used lately. They are built again when one needs them."""
-    from runyard.environments.builder import prune_environments as prune_unused
-    from runyard.environments.compiled_wheels import CompiledWheels
 
     root, age = environments_root(home()), timedelta(days=older_than_days)
-    removed = prune_unused(root, older_than=age)
+    removed = prune_environments(root, older_than=age)
     removed += [f"wheels/{key}" for key in CompiledWheels(root, {}).prune(age)]
     if output is Format.JSON:
         print_json(removed)
@@ -90,14 +90,13 @@ def prune(
     print_table(["removed"], [[key] for key in removed], nothing="Nothing to remove.")
 
 
-def _built() -> "list[CachedEnvironment]":
+def _built() -> list[CachedEnvironment]:
     """Environments built on this machine, the last used first."""
-    from runyard.environments.cache import list_built
 
     return list(reversed(list_built(environments_root(home()))))
 
 
-def _show_built(built: "CachedEnvironment", output: Format) -> None:
+def _show_built(built: CachedEnvironment, output: Format) -> None:
     lock = _lock_of(built.key)
     if output is Format.JSON:
         print_json({**asdict(built), "lock": lock})
@@ -141,7 +140,6 @@ def _asked_for(conda: dict[str, Any]) -> list[list[str]]:
 
 
 def _lock_of(key: str) -> str:
-    from runyard.environments.folder import EnvironmentFolder
 
     facts = EnvironmentFolder(environments_root(home()), key).facts()
     return facts.lock if facts else ""
@@ -149,20 +147,19 @@ def _lock_of(key: str) -> str:
 
 def _head_of(lock: str) -> dict[str, str]:
     """Platform and base that the head of the lock names."""
-    from runyard.environments.lockfile import LockFile
 
     parsed = LockFile.parse(lock)
     return {"platform": parsed.platform, "base": parsed.base}
 
 
-def _kind(built: "CachedEnvironment") -> str:
+def _kind(built: CachedEnvironment) -> str:
     return "image" if built.image else "virtual environment"
 
 
-def _used(built: "CachedEnvironment") -> str:
+def _used(built: CachedEnvironment) -> str:
     return "in use" if built.in_use else f"{built.last_used_at.astimezone():%Y-%m-%d %H:%M}"
 
 
-def _summary(built: "CachedEnvironment") -> str:
+def _summary(built: CachedEnvironment) -> str:
     more = len(built.packages) - SHOWN_PACKAGES
     return " ".join(built.packages[:SHOWN_PACKAGES]) + (f" and {more} more" if more > 0 else "")

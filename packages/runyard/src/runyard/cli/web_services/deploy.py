@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from json import dumps
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from runyard.cli.connection import Service, ServiceError, WorkspaceOption, conne
 from runyard.cli.exits import CommandError, Exit
 from runyard.cli.output import Format, FormatOption, print_fields, print_json
 from runyard.cli.web_services.client import Record, WebService, has_ended, has_failed
+from runyard.cli.web_services.request import sample_from
 from runyard.core.records.web_services import ServiceType
 
 MAX_NAME = 32
@@ -186,10 +188,6 @@ def print_usage(record: Record) -> None:
 
 def curl_line(record: Record) -> str:
     """A curl command to paste. A subcommand prints the key, so that it stays out of the shell's history."""
-    from json import dumps
-
-    from runyard.cli.web_services.request import sample_from
-
     sample = sample_from(record.get("schema") or {})
     body = '{"data": ...}' if sample is None else dumps(sample, ensure_ascii=False)
     key = (
