@@ -88,5 +88,5 @@ def test_an_environment_in_use_is_not_pruned(hosting: Hosting, wheels: Path, var
 
 
 def _builders(home: Path) -> list[int]:
-    command = b"runyard.serving.gateway.environment_build\0" + os.fsencode(home)
+    command = b"runyard.serving.gateway.environment_build_process\0" + os.fsencode(home)
     return [pid for pid in pids() if command in next(words_of(pid), b"")]

@@ -1,9 +1,4 @@
-"""Environment of a revision: found in the cache, or built in a process of its own.
-
-The process is `python -m runyard.serving.gateway.environment_build HOME PARENT_PID`.
-It reads JSON with environment, variables, packages and addresses from stdin, writes the build log to stderr and, at its
-end, one line of JSON to stdout: {} or the error as on the wire.
-"""
+"""Environment of a revision: found in the cache, or built in a process of its own (`environment_build_process`)."""
 
 import asyncio
 import contextlib
@@ -14,16 +9,13 @@ import sys
 from pathlib import Path
 from subprocess import PIPE, Popen
 
-from runyard.core.errors import EnvironmentFailed, Json, RunyardError, from_wire, to_wire
+from runyard.core.errors import EnvironmentFailed, RunyardError, from_wire
 from runyard.core.ports.environments import BuiltEnvironment
-from runyard.core.record_json import from_json, to_json
-from runyard.core.records.environments import PackageSettings
-from runyard.core.records.launch_plan import EnvironmentSpec
+from runyard.core.record_json import to_json
 from runyard.core.records.web_services import ServiceSpec
 from runyard.core.run_folders import environments_root
 from runyard.core.umask import users_umask
 from runyard.environments.uv_environments import UvEnvironments
-from runyard.node.processes.procfs import die_with_parent
 from runyard.serving.service_log import ServiceLog
 
 
@@ -49,7 +41,7 @@ async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> B
         "addresses": dict(spec.addresses),
     }
     process = Popen(
-        [sys.executable, "-m", "runyard.serving.gateway.environment_build", str(home), str(os.getpid())],
+        [sys.executable, "-m", "runyard.serving.gateway.environment_build_process", str(home), str(os.getpid())],
         stdin=PIPE,
         stdout=PIPE,
         stderr=log.fileno(),
@@ -71,29 +63,6 @@ async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> B
     return found
 
 
-def main(home: Path, parent: int) -> int:
-    die_with_parent(parent)
-    # Imported here: the gateway imports this module, must stay small and builds nothing itself.
-    from runyard.environments.builder import LocalEnvironments
-    from runyard.environments.package_sources import BuildSettings
-
-    request = json.loads(sys.stdin.buffer.read())
-    spec = from_json(EnvironmentSpec, request["environment"], "environment")
-    answer: Json = {}
-    try:
-        settings = from_json(PackageSettings, request["packages"], "packages")
-        provisions = BuildSettings(settings, addresses=request["addresses"])
-        LocalEnvironments(environments_root(home), request["variables"], lambda: provisions).ensure(spec, _print_line)
-    except RunyardError as error:
-        answer = {"error": to_wire(error)}
-    print(json.dumps(answer), flush=True)
-    return 0
-
-
-def _print_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def _error_in(output: bytes, code: int | None) -> RunyardError | None:
     try:
         answer = json.loads(output)
@@ -107,7 +76,3 @@ def _error_in(output: bytes, code: int | None) -> RunyardError | None:
 def _kill_group(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
