@@ -26,7 +26,7 @@ from runyard.core.errors import EngineError, InvalidArgument
 from runyard.core.ports.engine import NodeTaskPhase, ObservedTask, ticket_for
 from runyard.core.records.runs import AttemptId, RunId
 from runyard.core.version import VERSION
-from runyard.node.guard import open_guard, parse_guard
+from runyard.node.guard import open_guard
 from runyard.node.processes.procfs import ProcessId, identify
 
 GB = 1024**3
@@ -219,7 +219,7 @@ def test_a_guard_is_no_later_process_with_its_number(raylet: subprocess.Popen[by
     assert descriptor is not None
     os.close(descriptor)
     with pytest.raises(ValueError, match="invalid literal"):
-        parse_guard("raylet")
+        ProcessId.parse("raylet")
 
 
 def test_a_node_of_another_version_is_refused_with_both() -> None:

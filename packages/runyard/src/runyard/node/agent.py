@@ -23,7 +23,7 @@ from runyard.core.records.runs import AttemptId, run_of
 from runyard.core.umask import keep_files_private, users_umask
 from runyard.node.containers.markers import ContainerSweeper
 from runyard.node.data.mount_points import unmount_leftovers
-from runyard.node.guard import format_guard, kill_all_tasks, open_guard
+from runyard.node.guard import kill_all_tasks, open_guard
 from runyard.node.home_socket import (
     AGENT_LOCK,
     AGENT_SOCKET,
@@ -197,7 +197,7 @@ class Agent:
             return {}
         if op == "status":
             parts = {part: pid for pid, part in self._children.items()}
-            guard = None if self._guard is None else format_guard(self._guard)
+            guard = None if self._guard is None else self._guard.format()
             return {"pid": os.getpid(), "version": self._version, "attempts": parts, "guard": guard}
         if op == "exit":
             self._is_leaving = True

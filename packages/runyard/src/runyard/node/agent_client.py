@@ -10,7 +10,6 @@ from pathlib import Path
 from runyard.core.errors import EngineError, EngineSilent, Json
 from runyard.core.ports.engine import NodeTaskPhase
 from runyard.core.worker_variables import WORKER_VARIABLES
-from runyard.node.guard import format_guard
 from runyard.node.home_socket import AGENT_LOCK, ANOTHER_AGENT, ask_agent
 from runyard.node.processes.detached import DetachedProcess, tries_within
 from runyard.node.processes.procfs import ProcessId
@@ -107,14 +106,14 @@ class AgentClient:
 
     def _command(self, told: int) -> list[str]:
         command = [sys.executable, "-m", "runyard.node.exit_keeper", str(self._home), str(told)]
-        return command if self._guard is None else [*command, format_guard(self._guard)]
+        return command if self._guard is None else [*command, self._guard.format()]
 
     def _variables(self) -> dict[str, str]:
         given = os.environ if self._environ is None else self._environ
         return {name: value for name, value in given.items() if name not in _VARIABLES_OF_TASKS}
 
     def _guard_words(self) -> str | None:
-        return None if self._guard is None else format_guard(self._guard)
+        return None if self._guard is None else self._guard.format()
 
 
 class NodeTasks:

@@ -24,7 +24,7 @@ from runyard.node.processes.exit_status import (
     write_status_durably,
     write_unregistered_status,
 )
-from runyard.node.processes.procfs import adopt_orphans, die_with_parent, identify, is_session_leader
+from runyard.node.processes.procfs import ProcessId, adopt_orphans, die_with_parent, identify, is_session_leader
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
@@ -48,10 +48,10 @@ def main(home: Path, ready_fd: int | None, guard: str | None) -> int:
 def _be_agent(home: Path, ready_fd: int | None, guard: str | None) -> int:
     keeper = os.getppid()
     die_with_parent(keeper)
+    # Only the fork imports the agent: the keeper stays small for as long as a run lasts.
     from runyard.node.agent import main as serve
-    from runyard.node.guard import parse_guard
 
-    return serve(home, ready_fd, None if guard is None else parse_guard(guard), identify(keeper))
+    return serve(home, ready_fd, None if guard is None else ProcessId.parse(guard), identify(keeper))
 
 
 def _keep(home: Path, agent: int | None) -> int:

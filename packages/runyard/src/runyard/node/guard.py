@@ -14,16 +14,6 @@ _POLL_SECONDS = 0.02
 _MOST_SECONDS = 30.0
 
 
-def parse_guard(text: str) -> ProcessId:
-    """Parse "PID:STARTED" as `format_guard` writes it. Raises ValueError."""
-    pid, _, started = text.partition(":")
-    return ProcessId(int(pid), int(started))
-
-
-def format_guard(process: ProcessId) -> str:
-    return f"{process.pid}:{process.started}"
-
-
 def open_guard(guard: ProcessId) -> int | None:
     """Open a descriptor that becomes readable when the process ends. None when it has ended already."""
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from runyard.core.errors import EngineError, Json, RunyardError, to_wire
 from runyard.core.version import VERSION
 from runyard.node.agent_client import AgentClient, NodeTasks
-from runyard.node.guard import format_guard, open_guard, parse_guard
+from runyard.node.guard import open_guard
 from runyard.node.processes.procfs import ProcessId, identify
 from runyard.node.task_folder import list_task_folders
 
@@ -180,13 +180,13 @@ def _find(folder: Path, name: str, guard: ProcessId) -> Path:
     chosen = free or home
     chosen.mkdir(mode=0o700, exist_ok=True)
     beside = chosen / f".{_GUARD}.{os.getpid()}"
-    beside.write_text(format_guard(guard), encoding="ascii")
+    beside.write_text(guard.format(), encoding="ascii")
     beside.rename(chosen / _GUARD)
     return chosen
 
 
 def _holder(home: Path) -> ProcessId | None:
     try:
-        return parse_guard((home / _GUARD).read_text(encoding="ascii"))
+        return ProcessId.parse((home / _GUARD).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None

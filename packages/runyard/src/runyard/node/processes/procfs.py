@@ -22,6 +22,16 @@ class ProcessId:
     started: int
     """Clock ticks after boot."""
 
+    @classmethod
+    def parse(cls, text: str) -> "ProcessId":
+        """The process that `format` wrote. Raises ValueError."""
+        pid, _, started = text.partition(":")
+        return cls(int(pid), int(started))
+
+    def format(self) -> str:
+        """PID:STARTED, for arguments and files."""
+        return f"{self.pid}:{self.started}"
+
     def began(self) -> float:
         """Start time in seconds of `time.time`, to a hundredth of a second."""
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + self.started / os.sysconf("SC_CLK_TCK")
