@@ -35,7 +35,7 @@ def create_root(access: StoreAccess, rules: NetworkRules) -> None:
 def _create_container(location: BucketLocation, access: StoreAccess, rules: NetworkRules) -> None:
     query = f"restype=container&{_signature(access)}"
     address = parse_address(f"{location.endpoint}/{quote(location.container, safe='')}?{query}")
-    from runyard.data.http import client as http_client  # it imports httpcore
+    from runyard.data.http import client as http_client  # httpcore, which a service without such a store never loads
 
     client = http_client.HttpClient(rules)
 

@@ -2,6 +2,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pkgutil import resolve_name
 
 from runyard.core.records.sweeps import Goal, Values
 from runyard.runs.kinds.sweep.fields import is_finite
@@ -20,6 +21,9 @@ MOST_PROPOSALS = 4
 """Further proposals to try if the first one was tried before."""
 
 Model = Callable[[Axes, Sequence[ModelPoint], int], Iterator[Point]]
+# Imported on first use: numpy and Optuna take 0.2 s that only such a sweep needs.
+GAUSSIAN_PROCESS = "runyard.runs.kinds.sweep.sampling.gaussian_process:proposed_points"
+PARZEN = "runyard.runs.kinds.sweep.sampling.parzen:proposed_points"
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,9 @@ class BayesianSampler:
         return self._model(len(observed))(self.axes, observed, rng.getrandbits(32))
 
     def _model(self, observed: int) -> Model:
-        """Imported here, since numpy and Optuna take 0.2 s that only such a sweep needs."""
-        if observed <= MOST_FOR_PROCESS and len(self.axes.axes) <= MOST_AXES_FOR_PROCESS:
-            from runyard.runs.kinds.sweep.sampling import gaussian_process
-
-            return gaussian_process.proposed_points
-        from runyard.runs.kinds.sweep.sampling import parzen
-
-        return parzen.proposed_points
+        is_small = observed <= MOST_FOR_PROCESS and len(self.axes.axes) <= MOST_AXES_FOR_PROCESS
+        model: Model = resolve_name(GAUSSIAN_PROCESS if is_small else PARZEN)
+        return model
 
     def _evenly(self, number: int, rng: random.Random) -> Iterator[Point]:
         dimensions = len(self.axes.axes)
