@@ -4,12 +4,15 @@ import re
 import shutil
 import subprocess
 import tomllib
+import warnings
+from collections import Counter
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
 import pytest
 import typer
+from bench.code_measures import PACKAGES, SMALL_LINES, Tree
 from packaging.requirements import Requirement
 from typer.main import get_command
 
@@ -52,6 +55,46 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     empty_names = {"utils", "helpers", "common", "manager", "base", "misc", "util", "helper"}
     ours = tracked("packages/*.py", "tests/*.py", "bench/*.py", "seeds/*.py")
     assert not [name for name in ours if Path(name).stem.lstrip("_") in empty_names]
+
+
+HIDDEN_IMPORTS = {
+    "runyard.cli.backups": 1,
+    "runyard.cli.main": 2,
+    "runyard.data.datastores.root_creation": 1,
+    "runyard.environments.builder": 1,
+    "runyard.node.exit_keeper": 1,
+    "runyard.server.lifecycle.process": 1,
+    "runyard.server.lifecycle.public_listener": 1,
+    "runyard.server.metrics.server_metrics": 1,
+    "runyard.server.metrics.traces": 1,
+}
+"""Imports of our own modules inside functions, by module. Each keeps something heavy out of a quick start, and says so
+in a comment; none is there to dodge a cycle."""
+MOST_HIDDEN_IMPORTS = 10
+
+
+@cache
+def tree(package: Path) -> Tree:
+    return Tree(package)
+
+
+def test_imports_inside_functions_are_few_and_known() -> None:
+    hidden = tree(PACKAGES[0]).hidden()
+    assert len(hidden) <= MOST_HIDDEN_IMPORTS, hidden
+    assert Counter(place.partition(":")[0] for place in hidden) == HIDDEN_IMPORTS, hidden
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_no_modules_import_each_other_in_a_circle(package: Path) -> None:
+    assert tree(package).cycles() == []
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_small_modules_with_one_importer_are_named(package: Path) -> None:
+    """A warning only: most belong into their importer, some are an idea of their own."""
+    if small := tree(package).small_with_one_importer():
+        count = f"{len(small)} modules below {SMALL_LINES} lines have one importer"
+        warnings.warn(f"{count}: {', '.join(small)}", stacklevel=1)
 
 
 # Put together here, so that this file does not find itself.
