@@ -37,7 +37,6 @@ def tensorboard(
 
     Example: runyard tensorboard --logdir ./logs
     """
-
     command = tensorboard_command(home(), dict(os.environ), lambda line: typer.echo(line, err=True))
     arguments = [*command, "--logdir", str(logdir), "--host", "127.0.0.1", "--port", str(port)]
     os.execv(arguments[0], arguments)

@@ -80,7 +80,6 @@ def prune(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Remove environments and compiled wheels that no run has used lately. They are built again when one needs them."""
-
     root, age = environments_root(home()), timedelta(days=older_than_days)
     removed = prune_environments(root, older_than=age)
     removed += [f"wheels/{key}" for key in CompiledWheels(root, {}).prune(age)]
@@ -92,7 +91,6 @@ def prune(
 
 def _built() -> list[CachedEnvironment]:
     """Environments built on this machine, the last used first."""
-
     return list(reversed(list_built(environments_root(home()))))
 
 
@@ -147,7 +145,6 @@ def _lock_of(key: str) -> str:
 
 def _head_of(lock: str) -> dict[str, str]:
     """Platform and base that the head of the lock names."""
-
     parsed = LockFile.parse(lock)
     return {"platform": parsed.platform, "base": parsed.base}
 
