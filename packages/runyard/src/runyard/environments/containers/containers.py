@@ -10,7 +10,7 @@ from runyard.core.errors import EnvironmentFailed
 from runyard.core.records.environments import FailureCause
 from runyard.core.records.launch_plan import ContainerRequest
 from runyard.environments.containers.failures import EngineRefused, start_failed
-from runyard.environments.containers.output import BoundedLog, LogLine
+from runyard.environments.containers.output import BoundedLog
 from runyard.environments.containers.records import (
     DOCKER,
     PODMAN,
@@ -22,6 +22,7 @@ from runyard.environments.containers.records import (
     container_state,
 )
 from runyard.environments.containers.transport import EngineTransport, retry_broken_pipe
+from runyard.environments.programs import LogLine
 
 REMOVE_SECONDS = 300.0
 _CHUNK = 1 << 16

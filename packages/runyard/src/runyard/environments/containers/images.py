@@ -7,7 +7,7 @@ from runyard.core.errors import EnvironmentFailed, InvalidArgument
 from runyard.core.records.environments import FailureCause
 from runyard.core.records.launch_plan import DEFAULT_PLATFORM
 from runyard.environments.containers.failures import EngineRefused, ImageInUse, build_failed, pull_failed
-from runyard.environments.containers.output import BoundedLog, LogLine, PullProgress, engine_events, event_error
+from runyard.environments.containers.output import BoundedLog, PullProgress, engine_events, event_error
 from runyard.environments.containers.records import (
     PODMAN,
     BuildContext,
@@ -20,6 +20,7 @@ from runyard.environments.containers.records import (
 )
 from runyard.environments.containers.registries import RegistryCredentials, headers_for_builds, split_tag
 from runyard.environments.containers.transport import EngineTransport, retry_broken_pipe
+from runyard.environments.programs import LogLine
 
 COMMIT_SECONDS = 1800.0
 SILENT_SECONDS = 1800.0

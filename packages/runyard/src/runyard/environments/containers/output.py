@@ -3,15 +3,13 @@
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPResponse
 from typing import Any
 
 from runyard.core.url_secrets import redacted
+from runyard.environments.programs import LONGEST_LINE, MOST_OUTPUT_BYTES, LogLine
 
-LogLine = Callable[[str], None]
-LONGEST_LINE = 4096
-LOG_BYTES = 8 << 20
 LAST_LINES = 200
 _EVENT_BYTES = 4 << 20
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -20,7 +18,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 class BoundedLog:
     """Splits text into lines and logs the first 8 MiB; `close` logs the last lines of the rest."""
 
-    def __init__(self, log: LogLine, limit: int = LOG_BYTES) -> None:
+    def __init__(self, log: LogLine, limit: int = MOST_OUTPUT_BYTES) -> None:
         self._log, self._left = log, limit
         self._partial = ""
         self._last: deque[str] = deque(maxlen=LAST_LINES)
