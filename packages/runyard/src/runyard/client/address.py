@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, urlsplit
 
+from runyard.core.durable_files import replace_file
 from runyard.core.errors import InvalidArgument
 from runyard_sdk.home import is_of_home
 
@@ -67,10 +68,8 @@ def certificates_file(home: Path) -> Path | None:
     if not ca or _is_path(ca):
         return Path(ca) if ca else None
     if not path.is_file() or path.read_text() != ca:
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_text(ca)
-        beside.chmod(0o644)  # scripts read it, and a container's user may be another
-        beside.replace(path)
+        # Scripts read it, and a container's user may be another.
+        replace_file(path, ca.encode(), mode=0o644)
     return path
 
 

@@ -5,14 +5,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_PRIVATE = 0o600
+"""The mode that mkstemp gives."""
 
-def replace_file(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Replace `path` atomically: a reader sees the old content or the new, never a part. `durable` calls fsync."""
+
+def replace_file(path: Path, content: bytes, *, durable: bool = False, mode: int = _PRIVATE) -> None:
+    """Replace `path` atomically: a reader sees the old content or the new, never a part. `durable` calls fsync.
+
+    Creates folders. By default only the owner may read the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
+            if mode != _PRIVATE:
+                os.fchmod(fd, mode)
             if durable:
                 file.flush()
                 os.fsync(fd)

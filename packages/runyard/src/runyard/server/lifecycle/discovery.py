@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from runyard.core.durable_files import replace_file
 from runyard_sdk.home import is_of_home
 
 Facts = dict[str, Any]
@@ -19,7 +20,7 @@ def read_facts(home: Path) -> Facts | None:
 
 
 def write_facts(home: Path, facts: Facts) -> None:
-    write_private(home / "service.json", json.dumps(facts, indent=1))
+    replace_file(home / "service.json", json.dumps(facts, indent=1).encode())
 
 
 def remove_facts(home: Path, pid: int) -> None:
@@ -30,7 +31,7 @@ def remove_facts(home: Path, pid: int) -> None:
 
 
 def write_start_error(home: Path, problem: str, hint: str) -> None:
-    write_private(home / "start-error.json", json.dumps({"problem": problem, "hint": hint}))
+    replace_file(home / "start-error.json", json.dumps({"problem": problem, "hint": hint}).encode())
 
 
 def take_start_error(home: Path) -> tuple[str, str] | None:
@@ -39,15 +40,6 @@ def take_start_error(home: Path) -> tuple[str, str] | None:
     found = _read(path)
     path.unlink(missing_ok=True)
     return None if found is None else (str(found.get("problem", "")), str(found.get("hint", "")))
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace a file atomically, readable by its owner only."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
-        new.write(text)
-    beside.replace(path)
 
 
 def host_name() -> str:

@@ -11,8 +11,8 @@ import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
+from runyard.core.durable_files import replace_file
 from runyard.core.run_folders import RUN_FOLDERS, SCRIPTS
-from runyard.server.lifecycle.discovery import write_private
 
 RECORD = "home.json"
 _PROCESS_FILES = ("service.json", "agent.json", "agent.sock", "gateway.json", "gateway.sock", "start-error.json")
@@ -36,7 +36,7 @@ def record_location(home: Path) -> None:
     """Record where the home lies now; it no longer counts as a copy."""
     device, inode = _identity(home)
     record = {"path": os.path.realpath(home), "device": device, "inode": inode}
-    write_private(home / RECORD, json.dumps(record))
+    replace_file(home / RECORD, json.dumps(record).encode())
 
 
 def detach_from_original(home: Path) -> None:
@@ -54,7 +54,7 @@ def detach_from_original(home: Path) -> None:
             database.execute("UPDATE service_lease SET holder = NULL, expires_at = NULL")
     for state in (home / "services").glob("*/state.json"):
         with suppress(OSError, ValueError, TypeError):
-            write_private(state, json.dumps({**json.loads(state.read_bytes()), "port": 0}))
+            replace_file(state, json.dumps({**json.loads(state.read_bytes()), "port": 0}).encode())
 
 
 def _identity(folder: Path) -> tuple[int, int]:

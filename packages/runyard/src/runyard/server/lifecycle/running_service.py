@@ -11,12 +11,13 @@ import sys
 from pathlib import Path
 
 from runyard.assets.secrets import private_file
+from runyard.core.durable_files import replace_file
 from runyard.core.heap import share_heap
 from runyard.core.settings import Settings
 from runyard.core.version import API, VERSION, WIRE
 from runyard.node.data.mount_points import unmount_leftovers
 from runyard.server.http.server import HttpServer, listen
-from runyard.server.lifecycle.discovery import Facts, boot_id, host_name, remove_facts, write_facts, write_private
+from runyard.server.lifecycle.discovery import Facts, boot_id, host_name, remove_facts, write_facts
 from runyard.server.lifecycle.home_copy import find_original, record_location
 from runyard.server.lifecycle.lease import LeaseSession, StoppedOnStandby
 from runyard.server.lifecycle.public_listener import open_public_listener
@@ -75,7 +76,7 @@ def run_service(settings: Settings, *, keep: bool) -> None:
         platform.services.packages.fail_interrupted()
         platform.services.profiles.fail_interrupted()
         platform.services.service_reconciler.start()
-        write_private(home / "port", str(port))
+        replace_file(home / "port", str(port).encode())
         server.run(
             platform.app,
             is_busy=platform.services.runs.has_unfinished,
@@ -135,5 +136,5 @@ def _record_program(home: Path) -> str:
     beside = Path(sys.executable).with_name("runyard")
     program = str(beside) if beside.is_file() else shutil.which("runyard") or ""
     if program:
-        write_private(home / "runyard-path", program)
+        replace_file(home / "runyard-path", program.encode())
     return program
