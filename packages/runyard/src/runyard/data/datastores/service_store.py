@@ -19,7 +19,7 @@ from runyard.client import (
     quoted,
     retry_while_unavailable,
 )
-from runyard.core.disk import disk_errors_explained
+from runyard.core.disk import disk_errors_explained, write_all
 from runyard.core.errors import AccessDenied, AlreadyExists, DataFailed, TooLarge, Unauthorized, Unreachable
 from runyard.core.ports.data import Progress
 from runyard.core.records.data import NetworkRules, StoreAccess, StoredFile
@@ -247,7 +247,7 @@ class ServiceDownload:
             if answer.status != (206 if asked else 200):
                 raise source_changed(self._wanted.path)
             while piece := answer.read(_PIECE_BYTES):
-                _write_all(fd, piece)
+                write_all(fd, piece)
                 self._got += len(piece)
                 self._progress(len(piece))
         if self._got < self._size:
@@ -298,12 +298,6 @@ class ServiceUpload:
 
 def _followed(source: Path) -> Path:
     return source.resolve() if source.is_symlink() else source
-
-
-def _write_all(fd: int, piece: bytes) -> None:
-    view = memoryview(piece)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 SMALL_BYTES = 1 << 20

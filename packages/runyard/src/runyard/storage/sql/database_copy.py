@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from sqlalchemy import URL, BigInteger, Connection, func, insert, make_url, select, text
 
+from runyard.core.durable_files import fsync_file
 from runyard.core.errors import RunyardError, StorageFull
 from runyard.storage.sql.database import Database
 from runyard.storage.sql.schema import metadata
@@ -36,7 +37,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
     except sqlite3.Error as error:
         target.unlink(missing_ok=True)
         raise copy_error(source, error) from error
-    sync_file(target)
+    fsync_file(target)
 
 
 def sqlite_faults(file: Path) -> list[str]:
@@ -67,7 +68,7 @@ def dump_postgres(url: str, target: Path, *, snapshot: str = "") -> None:
     except RunyardError:
         target.unlink(missing_ok=True)
         raise
-    sync_file(target)
+    fsync_file(target)
 
 
 def load_postgres(url: str, dump: Path) -> None:
@@ -75,14 +76,6 @@ def load_postgres(url: str, dump: Path) -> None:
     _run_client(
         "pg_restore", url, ["--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction", str(dump)]
     )
-
-
-def sync_file(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _run_client(program: str, url: str, options: Sequence[str]) -> None:

@@ -15,9 +15,9 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Table, func, select
 from sqlalchemy.exc import DatabaseError
 
+from runyard.core.durable_files import fsync_file
 from runyard.storage.sql.columns import JsonText, label_digests
 from runyard.storage.sql.database import open_database
-from runyard.storage.sql.database_copy import sync_file
 from runyard.storage.sql.migration import migrate
 from runyard.storage.sql.schema import metadata, metrics, run_details, run_events, runs
 
@@ -100,7 +100,7 @@ def rebuild_sqlite(source: Path, target: Path) -> list[str]:
         rebuilt.copy_all()
         new.commit()
         new.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    sync_file(target)
+    fsync_file(target)
     return rebuilt.lost
 
 
