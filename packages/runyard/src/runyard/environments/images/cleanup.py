@@ -32,7 +32,7 @@ class ImageCleanup:
         PulledImages(self.engine, self.naming).remove_left(own_key)
         for container in self.engine.containers.with_labels({}):
             key = self.naming.key_of_build_container(container.name)
-            if key and (key == own_key or self._is_left(key)):
+            if key and (key == own_key or _has_no_builder(self.naming.root, key)):
                 self.engine.containers.remove(container.id)
 
     def remove_images(self) -> list[str]:
@@ -56,10 +56,6 @@ class ImageCleanup:
             PulledImages(self.engine, self.naming).remove_all_but(needed)
             self._forget()
             return removed
-
-    def _is_left(self, key: str) -> bool:
-        with try_exclusive_lock(EnvironmentFolder(self.naming.root, key).builder_lock) as free:
-            return free
 
     def _needed(self) -> set[str]:
         folders = (ImageFolder(self.naming.root, entry.parent.name) for entry in self.naming.root.glob("*/.ready"))
@@ -130,7 +126,7 @@ class PulledImages:
     def remove_left(self, own_key: str = "") -> None:
         """Remove private names of builds that have ended; `own_key` is the key of this build."""
         for one in self._all():
-            if one.is_private and (one.key == own_key or self._has_no_builder(one.key)):
+            if one.is_private and (one.key == own_key or _has_no_builder(self.naming.root, one.key)):
                 self._remove(one)
 
     def remove_all_but(self, needed: Collection[str]) -> None:
@@ -145,10 +141,6 @@ class PulledImages:
         with suppress(ImageInUse):
             self.engine.images.remove(one.name)
             self._file(one.name).unlink(missing_ok=True)
-
-    def _has_no_builder(self, key: str) -> bool:
-        with try_exclusive_lock(EnvironmentFolder(self.naming.root, key).builder_lock) as free:
-            return free
 
     def _all(self) -> list[_Name]:
         return [one for file in sorted(self._folder.glob("*.json")) if (one := _read(file))]
@@ -167,3 +159,8 @@ def _read(file: Path) -> _Name | None:
         return _Name(**json.loads(file.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def _has_no_builder(root: Path, key: str) -> bool:
+    with try_exclusive_lock(EnvironmentFolder(root, key).builder_lock) as free:
+        return free
