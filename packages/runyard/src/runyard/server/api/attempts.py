@@ -17,7 +17,7 @@ from runyard.environments.workspace.package_settings import AttemptBuildSettings
 from runyard.server.api.records import AssetAnswer, DataWire, asset_answer
 from runyard.server.auth import is_remote
 from runyard.server.http.models import Body, Count
-from runyard.server.http.responses import Json, NoContent
+from runyard.server.http.responses import Json, NoContent, not_cached
 from runyard.server.http.routes import ParsedBody, Routes
 from runyard.server.services import CallerDep, ServicesDep
 
@@ -113,13 +113,13 @@ def data(
     """The data of an attempt, with credentials. `apart`: the node shares no disk with the service."""
     is_apart = apart or is_remote(request)
     found = services.attempt_data.of_attempt(who, AttemptId(attempt_id), stores_alone=stores, is_apart=is_apart)
-    return _not_cached(Json(data_to_json(found)))
+    return not_cached(Json(data_to_json(found)))
 
 
 @routes.get("/packages", Action.SERVE_ATTEMPT, AttemptBuildSettings)
 def packages(services: ServicesDep, who: CallerDep, attempt_id: str) -> Response:
     """Package sources with passwords, for an environment that is being built."""
-    return _not_cached(Json(services.attempt_packages.of_attempt(who, AttemptId(attempt_id))))
+    return not_cached(Json(services.attempt_packages.of_attempt(who, AttemptId(attempt_id))))
 
 
 @routes.post("/outputs", Action.SERVE_ATTEMPT, AssetAnswer)
@@ -143,8 +143,3 @@ def put_environment(services: ServicesDep, who: CallerDep, attempt_id: str, body
     made = StoredEnvironment(body.python, body.lock, tuple(body.wheels))
     services.environments.put(who, AttemptId(attempt_id), body.key, made)
     return NoContent()
-
-
-def _not_cached(answer: Response) -> Response:
-    answer.headers["Cache-Control"] = "no-store"
-    return answer

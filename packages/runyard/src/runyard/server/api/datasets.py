@@ -20,7 +20,7 @@ from runyard.server.api.records import AssetAnswer, DataWire, asset_answer
 from runyard.server.auth import is_remote
 from runyard.server.http.models import MAX_INTEGER, Body, Object, Texts
 from runyard.server.http.parameters import PATH
-from runyard.server.http.responses import Json, file_response
+from runyard.server.http.responses import Json, file_response, not_cached
 from runyard.server.http.routes import OCTETS, Routes
 from runyard.server.services import CallerDep, ServicesDep
 
@@ -118,9 +118,9 @@ def access(
 ) -> Response:
     """How to reach the files of a saved dataset. `apart`: for a client that shares no disk with the service."""
     is_apart = apart or is_remote(request)
-    answer = Json(data_to_json(services.attempt_data.of_dataset(who, workspace, dataset_id, is_apart=is_apart)))
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+    return not_cached(
+        Json(data_to_json(services.attempt_data.of_dataset(who, workspace, dataset_id, is_apart=is_apart)))
+    )
 
 
 @routes.get("/by-id/{dataset_id}/lineage", Action.READ_ASSET, DatasetLineage)

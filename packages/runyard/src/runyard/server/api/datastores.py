@@ -18,7 +18,7 @@ from runyard.server.http.archives import iterate_file_pack, pack_entry
 from runyard.server.http.bodies import BodyPieces, run_with_body
 from runyard.server.http.models import Body, Count, Object, Pair, as_tuple
 from runyard.server.http.parameters import PATH
-from runyard.server.http.responses import Json, NoContent, file_response, head_response, to_json
+from runyard.server.http.responses import Json, NoContent, file_response, head_response, not_cached, to_json
 from runyard.server.http.routes import OCTETS, Media, Routes
 from runyard.server.services import CallerDep, ServicesDep
 
@@ -65,9 +65,7 @@ def register(services: ServicesDep, who: CallerDep, workspace: str, body: Datast
 @routes.get("/{name}/credentials", Action.READ_CREDENTIALS, dict[str, str])
 def credentials(services: ServicesDep, who: CallerDep, workspace: str, name: str) -> Response:
     """The credentials of a datastore as they were given."""
-    answer = Json(services.datastores.credentials(who, workspace, name))
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+    return not_cached(Json(services.datastores.credentials(who, workspace, name)))
 
 
 @routes.post("/{name}/adopt", Action.ADOPT_FILES, Adopted, dependencies=[Depends(require_same_machine)])

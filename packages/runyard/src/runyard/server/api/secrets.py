@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from runyard.core.policy import Action
 from runyard.server.http.models import Body
-from runyard.server.http.responses import Json, NoContent
+from runyard.server.http.responses import Json, NoContent, not_cached
 from runyard.server.http.routes import Routes
 from runyard.server.services import CallerDep, ServicesDep
 
@@ -40,9 +40,7 @@ def list_secrets(services: ServicesDep, who: CallerDep, workspace: str) -> Respo
 @routes.get("/{name}", Action.READ_SECRET, SecretValue)
 def get_secret(services: ServicesDep, who: CallerDep, workspace: str, name: str) -> Response:
     """The value of a secret."""
-    answer = Json(SecretValue(services.secrets.get(who, workspace, name)))
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+    return not_cached(Json(SecretValue(services.secrets.get(who, workspace, name))))
 
 
 @routes.put("/{name}", Action.WRITE_SECRET, None)

@@ -14,7 +14,7 @@ from runyard.core.records.assets import Asset
 from runyard.server.api.runs import parse_tag_filters
 from runyard.server.http.models import Body, ChangedTexts, Entry, Texts
 from runyard.server.http.parameters import QueryCount, QueryInt
-from runyard.server.http.responses import Bytes, Json, NoContent
+from runyard.server.http.responses import Bytes, Json, NoContent, not_cached
 from runyard.server.http.routes import Media, Routes
 from runyard.server.http.streams import wait_for_newer
 from runyard.server.services import CallerDep, Services, ServicesDep
@@ -225,19 +225,19 @@ def logs(
 @routes.get("/{name}/keys", Action.READ_KEYS, Keys)
 def keys(services: ServicesDep, who: CallerDep, workspace: str, name: str) -> Response:
     """Both keys of a web service. 409 where it needs none."""
-    return _not_cached(Json(services.service_keys.get(who, workspace, name)))
+    return not_cached(Json(services.service_keys.get(who, workspace, name)))
 
 
 @routes.post("/{name}/keys", Action.RENEW_KEYS, Keys)
 def renew_key(services: ServicesDep, who: CallerDep, workspace: str, name: str, body: RenewedKey) -> Response:
     """Replace a key. Tokens signed before are refused afterwards."""
-    return _not_cached(Json(services.service_keys.renew(who, workspace, name, body.key, body.value)))
+    return not_cached(Json(services.service_keys.renew(who, workspace, name, body.key, body.value)))
 
 
 @routes.post("/{name}/token", Action.READ_KEYS, SignedToken)
 def token(services: ServicesDep, who: CallerDep, workspace: str, name: str) -> Response:
     """Sign a token that expires, for a web service with token authentication."""
-    return _not_cached(Json(services.service_keys.sign(who, workspace, name)))
+    return not_cached(Json(services.service_keys.sign(who, workspace, name)))
 
 
 @routes.get("/{name}/metrics", Action.READ_ASSET, EndpointMetrics | ServiceMetrics | NoMetrics)
@@ -270,8 +270,3 @@ def log_response(
     else:
         data, behind = services.service_records.log(who, service, offset, min(limit, MAX_LOG_BYTES))
     return Bytes(data, headers={"X-Runyard-Offset": str(behind), "X-Content-Type-Options": "nosniff"})
-
-
-def _not_cached(answer: Json) -> Json:
-    answer.headers["Cache-Control"] = "no-store"
-    return answer

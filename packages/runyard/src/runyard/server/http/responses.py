@@ -43,6 +43,12 @@ class Bytes(Response):
     media_type = "application/octet-stream"
 
 
+def not_cached(answer: Response) -> Response:
+    """Forbid caches to keep the response: it holds credentials."""
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
 def file_response(
     content: FileContent, name: str = "", *, headers: Mapping[str, str] | None = None, range: str | None = None
 ) -> Response:
