@@ -9,6 +9,7 @@ from runyard.assets.workspaces import Workspaces
 from runyard.core.definitions.assets import AnyAsset, NewAsset, asset_kind, stored_asset
 from runyard.core.definitions.fields import MergePatch, Tags
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.lookups import find_asset
 from runyard.core.names import check_asset_name
 from runyard.core.policy import Action
 from runyard.core.ports.stores import AssetStore
@@ -128,7 +129,7 @@ class Assets:
         self._access.workspace(who, Action.READ_ASSET, workspace)
         found = asset_kind(kind)
         rules = self._rules[found]
-        there = self._find_latest(workspace, found, name)
+        there = find_asset(self._assets, workspace, found, name)
         if there is None:
             return
         with rules.turn:
@@ -140,18 +141,12 @@ class Assets:
         rules.deleted(there)
 
     def _stored(self, who: Principal, workspace: str, name: str, new: AnyAsset, tags: Tags) -> Asset:
-        there, rules = self._find_latest(workspace, new.kind, name), self._rules[new.kind]
+        there, rules = find_asset(self._assets, workspace, new.kind, name), self._rules[new.kind]
         if there is None or (rules.is_versioned and rules.is_news(there, new)):
             return self._assets.add(workspace, new.kind, name, new.raw, tags, who.name)
         if rules.is_versioned:
             return there
         return self._assets.replace(self._access.asset(who, Action.CHANGE_ASSET, there), new.raw, tags)
-
-    def _find_latest(self, workspace: str, kind: AssetKind, name: str) -> Asset | None:
-        try:
-            return self._assets.get(workspace, kind, name)
-        except NotFound:
-            return None
 
     def _not_found(self, workspace: str, kind: AssetKind, name: str, version: int | None) -> NotFound:
         noun = kind.value[:-1]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runyard.assets.workspaces import Workspaces
 from runyard.core.errors import InvalidArgument, NotFound, RunyardError
+from runyard.core.lookups import find_asset
 from runyard.core.names import check_asset_name
 from runyard.core.policy import Action
 from runyard.core.ports.stores import AssetStore
@@ -70,10 +71,7 @@ class Vault:
         self._assets.delete(workspace, AssetKind.SECRET, name)
 
     def _find(self, workspace: str, name: str) -> Asset | None:
-        try:
-            return self._assets.get(workspace, AssetKind.SECRET, name)
-        except NotFound:
-            return None
+        return find_asset(self._assets, workspace, AssetKind.SECRET, name)
 
     def _cipher(self) -> "Fernet":
         from cryptography.fernet import Fernet  # takes 20 ms to import, and most services never need it

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.core.errors import EngineError, InvalidArgument, NotFound
+from runyard.core.errors import EngineError, InvalidArgument
+from runyard.core.lookups import find_asset
 from runyard.core.plan_json import address_placeholder
 from runyard.core.ports.engine import NodePool, Site, Sites
 from runyard.core.ports.stores import AssetStore
@@ -29,10 +30,7 @@ class Clusters:
         return None if run.target in UNMANAGED_TARGETS else self.find(run.workspace, run.target)
 
     def find(self, workspace: str, name: str) -> Asset | None:
-        try:
-            return self._assets.get(workspace, AssetKind.COMPUTE, name)
-        except NotFound:
-            return None
+        return find_asset(self._assets, workspace, AssetKind.COMPUTE, name)
 
     def site_of(self, run: RunRecord) -> Site:
         """Site that the run belongs to. Raises EngineError if it is not available."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from runyard.access.authorization import Access
 from runyard.core.errors import Conflict, NotFound, RunyardError
+from runyard.core.lookups import find_asset
 from runyard.core.policy import Action
 from runyard.core.ports.stores import AssetStore
 from runyard.core.principal import Principal
@@ -100,7 +101,4 @@ class BackgroundWork:
             self._changed.notify_all()
 
     def _find(self, workspace: str, name: str) -> Asset | None:
-        try:
-            return self._assets.get(workspace, self._kind, name)
-        except NotFound:
-            return None
+        return find_asset(self._assets, workspace, self._kind, name)

@@ -9,6 +9,7 @@ from runyard.core.definitions.dataset import DatasetDefinition
 from runyard.core.definitions.fields import Tags
 from runyard.core.errors import AlreadyExists, InvalidArgument, NotFound
 from runyard.core.expiring_cache import ExpiringCache
+from runyard.core.lookups import find_asset
 from runyard.core.names import check_asset_name
 from runyard.core.policy import Action
 from runyard.core.ports.data import DataStore
@@ -84,7 +85,7 @@ class Datasets:
             resolved = self._resolver.resolve(workspace, made, self._network.for_request(new.variables))
             made = made.with_pin(self._pins.make(resolved.files))
         with self._writing:
-            there = self._latest(workspace, new.name)
+            there = find_asset(self._assets, workspace, AssetKind.DATASET, new.name)
             if there is not None and _is_same(DatasetDefinition(there.body), made):
                 return there
             if there is not None and new.name and not new.create_new_version:
@@ -145,12 +146,6 @@ class Datasets:
         if found is None:
             raise NotFound(f"The dataset has no file {ascii(path)[:200]}.", hint="to_path() lists its files.")
         return self._files.content(self._stores.open(workspace, found.source.store, rules), found.stored)
-
-    def _latest(self, workspace: str, name: str) -> Asset | None:
-        try:
-            return self._assets.get(workspace, AssetKind.DATASET, name)
-        except NotFound:
-            return None
 
 
 class DatasetRules(PlainKind[DatasetDefinition]):

@@ -12,7 +12,8 @@ from runyard.assets.kinds import PlainKind
 from runyard.assets.secrets import Vault
 from runyard.assets.workspaces import Workspaces
 from runyard.core.definitions.assets import DatastoreDefinition, StoredDatastore
-from runyard.core.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
+from runyard.core.errors import AlreadyExists, Conflict, InvalidArgument
+from runyard.core.lookups import find_asset
 from runyard.core.names import check_asset_name
 from runyard.core.policy import Action
 from runyard.core.ports.stores import AssetStore
@@ -163,10 +164,7 @@ class Datastores:
         return str(real)
 
     def _find(self, workspace: str, name: str) -> Asset | None:
-        try:
-            return self._assets.get(workspace, AssetKind.DATASTORE, name)
-        except NotFound:
-            return None
+        return find_asset(self._assets, workspace, AssetKind.DATASTORE, name)
 
 
 class DatastoreRules(PlainKind[StoredDatastore]):

@@ -8,6 +8,7 @@ from typing import Any
 from runyard.access.authorization import Access
 from runyard.access.blobs import CallerBlobs
 from runyard.core.errors import BlobsMissing, Conflict, InvalidArgument, NotFound
+from runyard.core.lookups import find_asset
 from runyard.core.names import check_sha256
 from runyard.core.policy import Action
 from runyard.core.ports.clock import Clock
@@ -109,10 +110,7 @@ class EnvironmentLocks:
         return self._runs.get(run_of(attempt_id)).workspace
 
     def _find(self, workspace: str, key: str) -> Asset | None:
-        try:
-            return self._assets.get(workspace, LOCK, key)
-        except NotFound:
-            return None
+        return find_asset(self._assets, workspace, LOCK, key)
 
 
 def _check(built: StoredEnvironment) -> None:

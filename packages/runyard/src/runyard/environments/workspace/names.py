@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from runyard.core.definitions.environment import EnvironmentDefinition
 from runyard.core.definitions.fields import NOTHING, JsonObject, JsonValue, as_object
-from runyard.core.errors import NotFound
+from runyard.core.lookups import find_asset
 from runyard.core.ports.clock import Clock
 from runyard.core.ports.stores import AssetStore
 from runyard.core.principal import Principal
@@ -75,10 +75,7 @@ class EnvironmentNames:
         return {_digest(asset.body): asset.name for asset in listed if asset.name.startswith(AUTOSAVE)}
 
     def _get(self, workspace: str, name: str, version: int | None) -> Asset | None:
-        try:
-            return self._assets.get(workspace, AssetKind.ENVIRONMENT, name, version)
-        except NotFound:
-            return None
+        return find_asset(self._assets, workspace, AssetKind.ENVIRONMENT, name, version)
 
 
 def _digest(environment: JsonObject) -> str:

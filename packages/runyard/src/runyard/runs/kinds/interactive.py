@@ -6,7 +6,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from runyard.core.errors import NotFound, RunyardError
+from runyard.core.errors import RunyardError
+from runyard.core.lookups import find_run
 from runyard.core.ports.clock import Clock
 from runyard.core.ports.stores import RunStore
 from runyard.core.principal import SERVICE
@@ -63,7 +64,7 @@ class AbandonedRuns:
                     step(folder)
 
     def _store_journals(self, folder: Path) -> None:
-        run = self._find(RunId(folder.name))
+        run = find_run(self._runs, RunId(folder.name))
         for name in sorted(os.listdir(folder)):
             if name.endswith(".jsonl") and not name.startswith("."):
                 self._store_journal(run, folder / name)
@@ -72,17 +73,11 @@ class AbandonedRuns:
         claims = [folder / name for name in os.listdir(folder) if name.startswith("owner-")]
         if not claims or any(_is_locked(path) for path in claims):
             return
-        run = self._find(RunId(folder.name))
+        run = find_run(self._runs, RunId(folder.name))
         if run is not None and not run.status.is_terminal:
             self._end(run)
         for path in claims:
             path.unlink(missing_ok=True)
-
-    def _find(self, run_id: RunId) -> RunRecord | None:
-        try:
-            return self._runs.get(run_id)
-        except NotFound:
-            return None
 
     def _store_journal(self, run: RunRecord | None, path: Path) -> None:
         with _locked(path) as journal:

@@ -2,7 +2,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runyard.core.errors import EnvironmentFailed, NotFound
+from runyard.core.errors import EnvironmentFailed
+from runyard.core.lookups import find_run
 from runyard.core.ports.stores import RunStore
 from runyard.core.records.environments import FailureCause
 from runyard.core.records.runs import RunId, RunRecord, RunStatus
@@ -68,10 +69,7 @@ class BuildCoalescer:
         return run is not None and run.status is RunStatus.PREPARING and bool(run.ticket)
 
     def _find(self, run_id: RunId | None) -> RunRecord | None:
-        try:
-            return self._runs.get(run_id) if run_id else None
-        except NotFound:
-            return None
+        return find_run(self._runs, run_id) if run_id else None
 
 
 TRANSIENT_CAUSES = frozenset(

@@ -10,13 +10,14 @@ from runyard.access.snapshots import checked_entries, snapshot_id
 from runyard.assets.workspaces import Workspaces
 from runyard.core.disk import disk_errors_explained
 from runyard.core.errors import AlreadyExists, BlobDamaged, Conflict, InvalidArgument, NotFound
+from runyard.core.lookups import find_run
 from runyard.core.names import check_asset_name, check_experiment_name, check_journal_name, check_run_id
 from runyard.core.names import check_relative_path as check_path
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
 from runyard.core.records.assets import Asset, AssetKind
 from runyard.core.records.files import FileEntry
-from runyard.core.records.runs import AttemptId, RunId, RunRecord, run_of
+from runyard.core.records.runs import AttemptId, RunId, run_of
 from runyard.runs.transfer.archive import FORMAT, HEAD, MODELS, ArchiveMember, ArchiveReader, parsed_json
 from runyard.runs.transfer.exports import RunDescription, RunExports, TransferStores, fingerprint, model_json
 from runyard.storage.blobs.content import PIECE_BYTES
@@ -169,7 +170,7 @@ class _Import:
     def _is_new(self, number: int, run_id: RunId) -> bool:
         described = self._archive.described(number)
         self._check(run_id, described["rows"])
-        there = self._find(run_id)
+        there = find_run(self._stores.runs, run_id)
         if there is None:
             return True
         if there.workspace != self._workspace:
@@ -234,7 +235,7 @@ class _Import:
     def _check_relative(self, run_id: RunId, relative: str | None) -> None:
         if relative is None or relative in self._archive.run_ids:
             return
-        there = self._find(RunId(relative))
+        there = find_run(self._stores.runs, RunId(relative))
         if there is None or there.workspace != self._workspace:
             raise InvalidArgument(
                 f"Run {run_id!r} is a child of {relative!r}, which is neither in the archive nor in workspace "
@@ -298,12 +299,6 @@ class _Import:
         return Asset(
             given["id"], self._workspace, AssetKind.MODEL, name, given["version"], made, changed, body, given["tags"]
         )
-
-    def _find(self, run_id: RunId) -> RunRecord | None:
-        try:
-            return self._stores.runs.get(run_id)
-        except NotFound:
-            return None
 
 
 def _entries(given: Any) -> list[FileEntry]:

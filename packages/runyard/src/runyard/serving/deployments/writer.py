@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from runyard.core.errors import EngineError, NotFound
+from runyard.core.lookups import find_asset
 from runyard.core.ports.serving import ServiceHost
 from runyard.core.ports.stores import AssetStore
 from runyard.core.records.assets import Asset, AssetKind
@@ -40,10 +41,7 @@ class ServiceWriter:
         self._pending: set[tuple[str, str]] = set()
 
     def find(self, workspace: str, name: str) -> Asset | None:
-        try:
-            return self._assets.get(workspace, KIND, name)
-        except NotFound:
-            return None
+        return find_asset(self._assets, workspace, KIND, name)
 
     def add(
         self,

@@ -1,6 +1,7 @@
 from contextlib import suppress
 
 from runyard.core.errors import Conflict, NotFound
+from runyard.core.lookups import find_run
 from runyard.core.records.runs import RunEvent, RunId, RunRecord, RunStatus
 from runyard.core.records.sweeps import Trial
 from runyard.runs.children import cancel_descendants, children_of
@@ -24,7 +25,7 @@ class TrialStopper:
 
     def stop_trial(self, trial: Trial) -> None:
         """Cancel the trial's run and its descendants. Safe to repeat; only the line in the log is written again."""
-        child = self._find(trial.child_id)
+        child = find_run(self._runs, trial.child_id)
         if trial.stop is None or child is None or child.status.is_terminal:
             return
         if may_be_stopped(child.status):
@@ -40,7 +41,7 @@ class TrialStopper:
 
     def goes_on(self, child_id: RunId) -> bool:
         """Whether the run exists and is neither ended nor being canceled."""
-        child = self._find(child_id)
+        child = find_run(self._runs, child_id)
         return child is not None and may_be_stopped(child.status)
 
     def _record_reason(self, child: RunRecord, reason: str) -> None:
@@ -49,12 +50,6 @@ class TrialStopper:
         recorded = {event.text for event in self._runs.events(child.id) if event.kind == POLICY_EVENT}
         if reason not in recorded:
             self._runs.add_event(child.id, RunEvent(self._tools.clock.now(), POLICY_EVENT, reason))
-
-    def _find(self, child_id: RunId) -> RunRecord | None:
-        try:
-            return self._runs.get(child_id)
-        except NotFound:
-            return None
 
 
 class SweepCanceller:

@@ -3,7 +3,8 @@ import logging
 from collections.abc import Sequence
 from datetime import timedelta
 
-from runyard.core.errors import Conflict, NotFound
+from runyard.core.errors import Conflict
+from runyard.core.lookups import find_run
 from runyard.core.records.runs import RunId, RunRecord, RunStatus
 from runyard.runs.children import children_of
 from runyard.runs.kinds.kind import KindTools
@@ -56,7 +57,7 @@ class SweepController:
     def advance(self, sweep_id: RunId) -> bool:
         """Take the next step of a sweep. False after an error, which its message shows; the next pass retries."""
         try:
-            run = self._find(sweep_id)
+            run = find_run(self._runs, sweep_id)
             if run is None or run.status.is_terminal:
                 self._live.forget(sweep_id)
             else:
@@ -164,17 +165,11 @@ class SweepController:
         if live is None or live.progress is None:
             return
         for child_id in live.progress.open - open_runs:
-            child = self._find(child_id)
+            child = find_run(self._runs, child_id)
             if child is None:
                 live.progress.open.discard(child_id)
             elif child.status.is_terminal:
                 self.child_ended(child)
-
-    def _find(self, run_id: RunId) -> RunRecord | None:
-        try:
-            return self._runs.get(run_id)
-        except NotFound:
-            return None
 
     def _show_progress(self, sweep_id: RunId) -> None:
         live = self._live.find(sweep_id)
