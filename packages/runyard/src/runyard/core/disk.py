@@ -7,13 +7,18 @@ from pathlib import Path
 from runyard.core.errors import RunyardError, StorageFull
 
 
+def is_disk_full(error: OSError) -> bool:
+    """Whether the error says that the disk, or the user's quota on it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 @contextmanager
 def disk_errors_explained(path: Path) -> Iterator[None]:
     """Turn OSError into StorageFull for a full disk, else into a RunyardError that names the file."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             raise StorageFull(
                 f"The disk of {str(path)!r} is full.", hint="Free space (`runyard gc`, `runyard du`) and try again."
             ) from error

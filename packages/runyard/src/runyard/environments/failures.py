@@ -1,9 +1,9 @@
-import errno
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from runyard.core.disk import is_disk_full
 from runyard.core.errors import EnvironmentFailed
 from runyard.core.records.environments import FailureCause
 from runyard.core.records.launch_plan import EnvironmentSpec
@@ -12,7 +12,6 @@ from runyard.environments.planning.packages import normalized_name, requirement_
 
 QUOTED_LINES = 40
 QUOTED_CHARACTERS = 1000
-FULL = (errno.ENOSPC, errno.EDQUOT)
 PROBLEMS = {
     FailureCause.DISK_FULL: "The disk filled up while {doing}.",
     FailureCause.NETWORK: "A package index could not be reached while {doing}.",
@@ -42,7 +41,7 @@ def program_failed(doing: str, lines: Sequence[str], spec: EnvironmentSpec, prog
 
 def write_failed(root: Path, error: OSError) -> EnvironmentFailed:
     """The error for a file or folder below `root` that could not be written."""
-    is_full = error.errno in FULL
+    is_full = is_disk_full(error)
     return EnvironmentFailed(
         f"The environment could not be written to {root}: {error.strerror or error}.",
         hint=FREE_SPACE if is_full else "Set RUNYARD_HOME to a folder that can be written, on a disk with room.",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from runyard.core.disk import is_disk_full
 from runyard.core.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, StorageFull
 from runyard.core.umask import give_to_users
 from runyard.data.datastores.paths import already_exists, quoted_path
@@ -73,7 +74,7 @@ class FolderRoot:
             return InvalidArgument(f"path {quoted_path(path)} is too long for the disk.", hint="Choose a shorter path.")
         if error.errno == errno.ELOOP:
             return InvalidArgument(f"{quoted_path(path)} is a link that leads back to itself.", hint="Remove the link.")
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             return StorageFull(f"The disk of {str(self.folder)!r} is full.", hint="Free space on it and try again.")
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             return AccessDenied(

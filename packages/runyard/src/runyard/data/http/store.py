@@ -1,4 +1,3 @@
-import errno
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -7,6 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
+from runyard.core.disk import is_disk_full
 from runyard.core.errors import DataFailed, InvalidArgument, StorageFull
 from runyard.core.ports.data import Progress
 from runyard.core.records.data import NetworkRules, StoredFile
@@ -145,7 +145,7 @@ class WebDownload:
             finally:
                 beside.unlink(missing_ok=True)
         except OSError as error:
-            kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else DataFailed
+            kind = StorageFull if is_disk_full(error) else DataFailed
             raise kind(
                 f"{self._address.shown} could not be written to {target.parent}: {error.strerror or error}.",
                 hint="Make room there, or choose another folder.",

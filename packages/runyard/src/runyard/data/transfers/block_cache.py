@@ -1,4 +1,3 @@
-import errno
 import os
 import shutil
 import threading
@@ -11,6 +10,7 @@ from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
 
+from runyard.core.disk import is_disk_full
 from runyard.core.durable_files import exclusive_lock
 from runyard.core.errors import InvalidArgument
 from runyard.core.records.data import SourceFile
@@ -40,7 +40,6 @@ _PAUSE_SECONDS = 30.0
 _BATCH_BYTES = 1 << 20
 _SEAL_SECONDS = 1.0
 _SETTLED_SECONDS = 60.0
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def _nothing(sentence: str) -> None:
@@ -252,7 +251,7 @@ class BlockCache:
         self._pause_until = time.monotonic() + _PAUSE_SECONDS
         if not self._has_warned:
             self._has_warned = True
-            why = "its disk is full" if error.errno in _FULL else error.strerror or str(error)
+            why = "its disk is full" if is_disk_full(error) else error.strerror or str(error)
             self._say(f"Data is read without being kept for later: {self._folder} cannot be written ({why}).")
 
 

@@ -1,4 +1,3 @@
-import errno
 import hashlib
 import os
 import secrets
@@ -7,7 +6,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from runyard.core.disk import write_all
+from runyard.core.disk import is_disk_full, write_all
 from runyard.core.errors import DataFailed, SourceChanged, StorageFull
 from runyard.core.ports.data import DataStore, Progress
 from runyard.core.records.data import SourceFile, StoredFile
@@ -186,7 +185,6 @@ class LargeDownload:
         self._checksums.judge(self._store.identity, self._file, first, self._partial.md5())
 
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SHOWN_CHARACTERS = 300
 
 
@@ -197,7 +195,7 @@ def explain_disk_errors(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         shown = repr(str(target)[:_SHOWN_CHARACTERS])
-        if error.errno in _FULL:
+        if is_disk_full(error):
             hint = "Free space (`runyard gc`, `runyard du`) and try again."
             raise StorageFull(f"There is no room on the disk for {shown}.", hint=hint) from error
         raise DataFailed(f"{shown} cannot be written: {error.strerror}.", hint="Choose another target.") from error

@@ -1,9 +1,9 @@
-import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from runyard.core.disk import is_disk_full
 from runyard.core.errors import DataFailed, RunyardError
 from runyard.core.records.launch_plan import DataItem
 from runyard.node.data.mount_points import MountPoints
@@ -44,7 +44,7 @@ def item_errors(item: DataItem) -> Iterator[None]:
     except RunyardError as error:
         raise type(error)(f"{item_label(item)}: {error.problem}", hint=error.hint, **error.facts) from error
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = is_disk_full(error)
         hint = "Free space with `runyard gc` or set RUNYARD_HOME to a folder on another disk." if full else ""
         raise DataFailed(
             f"{item_label(item)} could not be brought into the run: {error}.",

@@ -1,4 +1,3 @@
-import errno
 import os
 import re
 import signal
@@ -7,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from runyard.core.disk import is_disk_full
 from runyard.core.errors import Json
 
 _TAIL_BYTES, _TAIL_LINES = 64 << 10, 20
@@ -59,7 +59,7 @@ def stopped_report(end_as: str, phase: str) -> ExitReport:
 
 def describe_os_error(error: OSError) -> str:
     """Describe an OSError in a sentence, with the next step where the disk is full."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_disk_full(error):
         return f"{error}. The disk is full: free space there, for instance with `runyard gc`, then submit again."
     return f"{error}."
 

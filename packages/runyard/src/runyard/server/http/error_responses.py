@@ -1,6 +1,5 @@
 """Exception handlers: the one place where an exception becomes an error response."""
 
-import errno
 import logging
 
 from fastapi import FastAPI, Request
@@ -10,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from runyard.core.disk import is_disk_full
 from runyard.core.errors import InvalidArgument, NotFound, RunyardError, StorageFull, to_wire
 from runyard.core.version import API, VERSION
 from runyard.server.http.bodies import validation_error
@@ -17,7 +17,6 @@ from runyard.server.http.responses import Json
 from runyard.storage.sql.salvage import is_damage
 
 log = logging.getLogger("runyard.server")
-DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -83,7 +82,7 @@ def _no_route(request: Request) -> RunyardError:
 
 async def _on_os_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, OSError)
-    if error.errno in DISK_FULL:
+    if is_disk_full(error):
         return error_response(
             StorageFull("The disk of the service's home is full.", hint="Free some space; nothing was lost.")
         )
