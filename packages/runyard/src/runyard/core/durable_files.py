@@ -1,31 +1,48 @@
 import fcntl
 import os
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _PRIVATE = 0o600
-"""The mode that mkstemp gives."""
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool = False, mode: int = _PRIVATE) -> None:
     """Replace `path` atomically: a reader sees the old content or the new, never a part. `durable` calls fsync.
 
     Creates folders. By default only the owner may read the file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
-    try:
-        with os.fdopen(fd, "wb") as file:
+    with replacement(path, mode=_PRIVATE, make_folder=True) as fd:
+        with open(fd, "wb", closefd=False) as file:
             file.write(content)
-            if mode != _PRIVATE:
-                os.fchmod(fd, mode)
-            if durable:
-                file.flush()
-                os.fsync(fd)
-        os.replace(temporary, path)
+        if mode != _PRIVATE:
+            os.fchmod(fd, mode)
+        if durable:
+            os.fsync(fd)
+
+
+@contextmanager
+def replacement(target: Path, *, mode: int = 0o666, make_folder: bool = False) -> Iterator[int]:
+    """Descriptor of a new file that replaces `target` at the end of the block; after an error it is removed.
+
+    The umask reduces `mode`. Raises OSError."""
+    beside = str(target.parent / f".{target.name[:40]}.{os.urandom(8).hex()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        fd = os.open(beside, flags, mode)
+    except FileNotFoundError:
+        if not make_folder:
+            raise
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(beside, flags, mode)
+    try:
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+        os.replace(beside, target)
     except BaseException:
-        os.unlink(temporary)
+        with suppress(OSError):
+            os.unlink(beside)
         raise
 
 

@@ -1,10 +1,8 @@
 """`runyard sweeps export`: all children of a sweep as CSV or JSON."""
 
-import contextlib
 import csv
 import io
 import json
-import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -17,6 +15,7 @@ from runyard.cli.connection import connect
 from runyard.cli.exits import CommandError, Exit
 from runyard.cli.sweeps.client import SweepArgument, SweepClient
 from runyard.cli.sweeps.display import values_of
+from runyard.core.durable_files import replacement
 
 COLUMNS = (
     "run_id",
@@ -100,15 +99,11 @@ def _cell(value: Any) -> Any:
 
 
 def _write(target: Path, text: str) -> None:
-    """Replace the file atomically: a full disk leaves the old one. Raises Refusal."""
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    """Replace the file atomically: a full disk leaves the old one. Raises CommandError."""
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(target)
+        with replacement(target) as fd, open(fd, "w", encoding="utf-8", closefd=False) as file:
+            file.write(text)
     except OSError as error:
         raise CommandError(
             f"{target} cannot be written: {error.strerror}.", hint="--to names a file in a folder that is there."
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)

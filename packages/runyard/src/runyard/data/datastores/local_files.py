@@ -1,4 +1,6 @@
-"""Files on local disk that appear whole or not at all, also when their writer is killed."""
+"""Files on local disk that appear whole or not at all, also when their writer is killed.
+
+`replacement` of core leaves its file behind when the writer is killed, and takes less than half the time."""
 
 import errno
 import os

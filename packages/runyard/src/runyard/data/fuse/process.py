@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from runyard.core.disk import write_all
+from runyard.core.durable_files import replacement
 from runyard.core.errors import DataFailed, RunyardError, from_wire, to_wire
 from runyard.core.ports.data import Progress
 from runyard.core.records.data import NetworkRules, StoreAccess
@@ -172,8 +174,8 @@ def _reset_signals() -> None:
 
 def _close_inherited_descriptors(kept: set[int], *, output: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
-    for standard, replacement in enumerate((nothing, output, output)):
-        os.dup2(replacement, standard)
+    for standard, instead in enumerate((nothing, output, output)):
+        os.dup2(instead, standard)
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         if descriptor > 2 and descriptor not in kept:
             try:
@@ -201,6 +203,5 @@ def _error_of(answer: str) -> RunyardError:
 
 
 def _write_report(path: Path, result: dict[str, Any]) -> None:
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_text(json.dumps(result), encoding="utf-8")
-    beside.replace(path)
+    with replacement(path) as fd:
+        write_all(fd, json.dumps(result).encode())

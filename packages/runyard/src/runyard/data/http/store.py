@@ -1,5 +1,3 @@
-import os
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -7,6 +5,7 @@ from typing import BinaryIO
 from urllib.parse import quote
 
 from runyard.core.disk import is_disk_full
+from runyard.core.durable_files import replacement
 from runyard.core.errors import DataFailed, InvalidArgument, StorageFull
 from runyard.core.ports.data import Progress
 from runyard.core.records.data import NetworkRules, StoredFile
@@ -135,15 +134,9 @@ class WebDownload:
 
     def download_to(self, target: Path) -> StoredFile:
         """Write the file. After an error, `target` is as it was."""
-        beside = target.with_name(f".{secrets.token_hex(8)}.partial")
         try:
-            try:
-                with beside.open("xb") as file:
-                    got = self._patiently(file)
-                os.replace(beside, target)
-                return got
-            finally:
-                beside.unlink(missing_ok=True)
+            with replacement(target) as fd, open(fd, "wb", closefd=False) as file:
+                return self._patiently(file)
         except OSError as error:
             kind = StorageFull if is_disk_full(error) else DataFailed
             raise kind(

@@ -1,12 +1,12 @@
 import hashlib
 import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from runyard.core.disk import is_disk_full, write_all
+from runyard.core.durable_files import replacement
 from runyard.core.errors import DataFailed, SourceChanged, StorageFull
 from runyard.core.ports.data import DataStore, Progress
 from runyard.core.records.data import SourceFile, StoredFile
@@ -91,13 +91,13 @@ class _Downloads:
 
     def _copy_whole(self, file: SourceFile, store: DataStore, target: Path) -> None:
         source = self._whole.opened(file, store)
-        with atomic_target(target) as fd:
+        with explain_disk_errors(target), replacement(target, make_folder=True) as fd:
             copy_file(source.fileno(), fd, self._progress)
 
     def _copy_cached(self, file: SourceFile, size: int, store: DataStore, target: Path) -> None:
         # A file of at most AT_ONCE_BYTES is verified when it is fetched.
         expected = self._checksums.expected(store.identity, file.etag) if size > AT_ONCE_BYTES else ""
-        with atomic_target(target) as fd:
+        with explain_disk_errors(target), replacement(target, make_folder=True) as fd:
             first = self._copied(file, size, fd, self._progress)
             if expected and first != expected:
                 self._reader.forget(file)
@@ -199,30 +199,3 @@ def explain_disk_errors(target: Path) -> Iterator[None]:
             hint = "Free space (`runyard gc`, `runyard du`) and try again."
             raise StorageFull(f"There is no room on the disk for {shown}.", hint=hint) from error
         raise DataFailed(f"{shown} cannot be written: {error.strerror}.", hint="Choose another target.") from error
-
-
-@contextmanager
-def atomic_target(target: Path) -> Iterator[int]:
-    """Descriptor of a new file that replaces `target` at the end of the block. Removed after an error."""
-    beside = str(target.parent / f".runyard-{secrets.token_hex(8)}.new")
-    with explain_disk_errors(target):
-        fd = _created(beside, target.parent)
-        try:
-            try:
-                yield fd
-            finally:
-                os.close(fd)
-            os.replace(beside, target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(beside)
-            raise
-
-
-def _created(path: str, folder: Path) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        return os.open(path, flags, 0o666)
-    except FileNotFoundError:
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.open(path, flags, 0o666)
