@@ -17,6 +17,8 @@ import socket
 import sys
 from pathlib import Path
 
+from runyard.core.disk import write_all
+from runyard.core.durable_files import replacement
 from runyard.core.errors import Json, RunyardError
 from runyard.core.plan_json import prepare_plan_reader
 from runyard.core.records.runs import AttemptId, run_of
@@ -122,11 +124,10 @@ class Agent:
         self._listener.setblocking(False)
         self._loop.on_readable(self._listener, self._accept)
         self._loop.on_readable(self._stop_enforcer, self._stop_enforcer.read_events)
-        beside = self._home / f".agent.json.{os.getpid()}"
         keeper = None if self._keeper is None else self._keeper.pid
         facts = {"pid": os.getpid(), "keeper": keeper, "version": self._version}
-        beside.write_text(json.dumps(facts), encoding="utf-8")
-        beside.rename(self._home / "agent.json")
+        with replacement(self._home / "agent.json") as fd:
+            write_all(fd, json.dumps(facts).encode())
 
     def adopt_tasks(self) -> None:
         """Start a supervisor for each task that an earlier agent left, and unmount what ended tasks left."""

@@ -5,6 +5,8 @@ import os
 import shutil
 from pathlib import Path
 
+from runyard.core.disk import write_all
+from runyard.core.durable_files import replacement
 from runyard.core.errors import InvalidArgument, Json
 from runyard.core.records.launch_plan import LaunchPlan, node_task_name
 from runyard.core.run_folders import mounts_root, scripts_root, task_folder_name
@@ -152,13 +154,10 @@ def _deleted_name(folder: Path) -> Path:
 
 
 def _write_atomically(path: Path, body: Json, *, durable: bool = False) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-        file.write(json.dumps(body))  # `dump` leaves reference cycles, and is slower
+    with replacement(path, mode=0o600) as fd:
+        write_all(fd, json.dumps(body).encode())  # `dump` leaves reference cycles, and is slower
         if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    beside.rename(path)
+            os.fsync(fd)
 
 
 OUTPUTS = "outputs"

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from runyard.core.disk import write_all
+from runyard.core.durable_files import replace_file, replacement
 from runyard.core.errors import EngineError, Json, RunyardError, to_wire
 from runyard.core.version import VERSION
 from runyard.node.agent_client import AgentClient, NodeTasks
@@ -118,10 +120,7 @@ class NodeAgent:
         place = self._home / name
         if place.exists() and place.read_text(encoding="utf-8") == text:
             return
-        beside = self._home / f".{name}.{os.getpid()}.{threading.get_ident()}"
-        beside.touch(mode=0o600)
-        beside.write_text(text, encoding="utf-8")
-        beside.rename(place)
+        replace_file(place, text.encode())
 
 
 def require_version(wanted: str, requirement: str = "runyard") -> None:
@@ -179,9 +178,8 @@ def _find(folder: Path, name: str, guard: ProcessId) -> Path:
         number += 1
     chosen = free or home
     chosen.mkdir(mode=0o700, exist_ok=True)
-    beside = chosen / f".{_GUARD}.{os.getpid()}"
-    beside.write_text(guard.format(), encoding="ascii")
-    beside.rename(chosen / _GUARD)
+    with replacement(chosen / _GUARD) as fd:
+        write_all(fd, guard.format().encode("ascii"))
     return chosen
 
 

@@ -1,12 +1,13 @@
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from runyard.core.disk import write_all
+from runyard.core.durable_files import replacement
 from runyard.core.records.launch_plan import node_task_name
 from runyard.core.records.runs import AttemptId, RunId
 
@@ -48,12 +49,10 @@ class Placements:
         return self._known.get(attempt_id)
 
     def keep(self, placement: Placement) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
         nodes = [[node.id, node.address, node.name] for node in placement.nodes]
         body = {"attempt_id": placement.attempt_id, "run_id": placement.run_id, "nodes": nodes}
-        beside = self._folder / f".{os.getpid()}.{abs(hash(placement.attempt_id))}"
-        beside.write_text(json.dumps(body), encoding="utf-8")
-        beside.rename(self._file(placement.attempt_id))
+        with replacement(self._file(placement.attempt_id), make_folder=True) as fd:
+            write_all(fd, json.dumps(body).encode())
         self._known[placement.attempt_id] = placement
 
     def forget_others(self, living: set[RunId]) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from runyard.core.disk import write_all
+from runyard.core.durable_files import replacement
 from runyard.core.errors import EnvironmentFailed, Json
 from runyard.environments.containers.engine import ContainerEngine, find_engine
 from runyard.node.processes.event_loop import now
@@ -48,9 +50,8 @@ def container_labels(home: Path, part: str) -> dict[str, str]:
 def write_marker(home: Path, part: str, container: str, engine: ContainerEngine) -> None:
     folder = home / "containers"
     folder.mkdir(mode=0o700, exist_ok=True)
-    beside = folder / f".{container}"
-    beside.write_text(json.dumps({"part": part, "engine": engine.address}), encoding="utf-8")
-    beside.rename(folder / container)
+    with replacement(folder / container) as fd:
+        write_all(fd, json.dumps({"part": part, "engine": engine.address}).encode())
 
 
 def delete_marker(home: Path, container: str) -> None:
