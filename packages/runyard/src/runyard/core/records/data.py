@@ -38,6 +38,9 @@ class StoreAccess:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
 @dataclass(frozen=True)
 class NetworkRules:
     """Limits for reading data over a network. The defaults suit a laptop."""
@@ -54,6 +57,11 @@ class NetworkRules:
     """A connection or transfer without data for this long counts as broken."""
     retry_seconds: float = 60.0
     """How long requests to a silent store are retried before Unreachable is raised."""
+
+    @property
+    def certificates_variable(self) -> str:
+        """The variable that names the certificates to trust, in a file or a folder; "" if none is set."""
+        return next((name for name in _CERTIFICATES if self.variables.get(name)), "")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -179,7 +179,7 @@ class GuardedNetwork(NetworkBackend):
 
     @cached_property
     def trust(self) -> ssl.SSLContext:
-        return ssl_context_from(self.rules.variables)
+        return ssl_context_from(self.rules)
 
     def proxy_of(self, address: Address) -> Proxy | None:
         return self._proxies.find(address)
@@ -240,14 +240,11 @@ def set_silence(plain: socket.socket, seconds: float) -> None:
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
-_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-
-
-def ssl_context_from(variables: Mapping[str, str]) -> ssl.SSLContext:
+def ssl_context_from(rules: NetworkRules) -> ssl.SSLContext:
     """TLS context that trusts the certificates that the variables name, else those of the system. Raises DataFailed."""
-    name = next((name for name in _CERTIFICATES if variables.get(name)), "SSL_CERT_DIR")
-    path = variables.get(name) or None
-    folder = path if path and Path(path).is_dir() else variables.get("SSL_CERT_DIR") or None
+    name = rules.certificates_variable or "SSL_CERT_DIR"
+    path = rules.variables.get(name) or None
+    folder = path if path and Path(path).is_dir() else rules.variables.get("SSL_CERT_DIR") or None
     try:
         trust = ssl.create_default_context(cafile=None if folder == path else path, capath=folder)
     except OSError as error:

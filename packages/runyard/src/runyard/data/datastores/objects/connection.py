@@ -148,7 +148,6 @@ _KINDS: Mapping[
 _WHOLE_TRANSFER = timedelta(days=7)
 _FIRST_PAUSE = timedelta(milliseconds=50)
 _LONGEST_PAUSE = timedelta(seconds=2)
-_BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _UNUSED_PROXY = "http://127.0.0.1:9"
 
 
@@ -165,7 +164,7 @@ def client_options(endpoint: str, rules: NetworkRules) -> "ClientConfig":
         "connect_timeout": timedelta(seconds=min(rules.silence_seconds, 10.0)),
         **_proxy(address, rules),
     }
-    bundle = _certificates_file(rules.variables)
+    bundle = _certificates_file(rules)
     if bundle is not None:
         options["root_certificate"] = _read(bundle)
     return options
@@ -194,10 +193,10 @@ def retry_config(rules: NetworkRules) -> "RetryConfig":
     }
 
 
-def _certificates_file(variables: Mapping[str, str]) -> Path | None:
+def _certificates_file(rules: NetworkRules) -> Path | None:
     """CA bundle that the variables name. A folder is ignored: the certificates of the system are trusted anyway."""
-    name = next((name for name in _BUNDLES if variables.get(name)), "")
-    return Path(variables[name]) if name and not Path(variables[name]).is_dir() else None
+    name = rules.certificates_variable
+    return Path(rules.variables[name]) if name and not Path(rules.variables[name]).is_dir() else None
 
 
 def _read(bundle: Path) -> bytes:
