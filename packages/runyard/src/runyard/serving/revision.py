@@ -1,6 +1,5 @@
 """A revision of a web service on disk: its staged files and the facts that its workers are started with."""
 
-import errno
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from runyard.core.records.files import FileEntry
 from runyard.core.records.web_services import Scorer, ServedModel, ServiceSpec
 from runyard.node.snapshot import place_files
 from runyard.serving.service_folder import ServiceFolder
+from runyard.storage.blobs.file_copy import copy_file
 from runyard.storage.blobs.store import FileBlobStore
 
 _FACTS = "revision.json"
@@ -146,8 +146,6 @@ def _link_models(app: Path) -> None:
         os.symlink(f"../{_MODELS}", app / _MODELS)
 
 
-_PIECE_BYTES = 16 << 20
-_CANNOT_SHARE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _MODEL_STAMPS = "models.json"
 _Stamp = list[object]
 """Blob, mode, size, mtime and inode of a staged file: differs once a worker has written to it."""
@@ -185,19 +183,11 @@ class FileStager:
 
     def _copy(self, source: Path, target: Path) -> None:
         with open(source, "rb") as read, open(target, "wb") as written:
-            while _copy_piece(read.fileno(), written.fileno()):
-                if self._cancelled.is_set():
-                    raise StagingCancelled
+            copy_file(read.fileno(), written.fileno(), self._stop_if_cancelled)
 
-
-def _copy_piece(source: int, target: int) -> int:
-    """Copy the next piece and return its size; 0 at the end of the file."""
-    try:
-        return os.copy_file_range(source, target, _PIECE_BYTES)  # shares blocks where the file system can
-    except OSError as error:
-        if error.errno not in _CANNOT_SHARE:
-            raise
-        return os.sendfile(target, source, None, _PIECE_BYTES)
+    def _stop_if_cancelled(self, size: int) -> None:
+        if self._cancelled.is_set():
+            raise StagingCancelled
 
 
 def model_folder(model: ServedModel) -> Path:

@@ -17,11 +17,10 @@ from runyard.data.datastores.local_files import (
     AtomicFile,
     atomic_file_beside,
     atomic_file_in,
-    copy_file,
     is_temporary_name,
 )
 from runyard.data.datastores.paths import check_path, check_prefix, past_end, quoted_path, source_changed
-from runyard.storage.blobs.file_copy import open_source_file, start_writeback
+from runyard.storage.blobs.file_copy import copy_file, open_source_file, start_writeback
 
 
 class FolderStore:

@@ -10,7 +10,6 @@ from runyard.core.durable_files import replacement
 from runyard.core.errors import DataFailed, SourceChanged, StorageFull
 from runyard.core.ports.data import DataStore, Progress
 from runyard.core.records.data import SourceFile, StoredFile
-from runyard.data.datastores.local_files import copy_file
 from runyard.data.transfers.block_cache import BlockCache
 from runyard.data.transfers.fetches import AT_ONCE_BYTES
 from runyard.data.transfers.partial_file import PartialFile
@@ -18,6 +17,7 @@ from runyard.data.transfers.reader import Reader
 from runyard.data.transfers.source_checks import Checksums, check_same, store_of
 from runyard.data.transfers.whole_files import WholeFiles
 from runyard.data.transfers.worker_threads import Task, run_all
+from runyard.storage.blobs.file_copy import copy_file
 
 _MOST_CACHED_BYTES = 64 << 20
 
