@@ -11,6 +11,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from runyard.core.namespaces import NEW_MOUNTS, unshare
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
@@ -25,7 +27,6 @@ _KEPT_OPTIONS = {
     "relatime": 0x200000,
 }
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 0x2, 0x8
-_CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _CAP_SYS_ADMIN = 21
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 _FUSERMOUNT_SECONDS = 10
@@ -163,12 +164,7 @@ def _remove_mount_points(root: Path) -> None:
 
 
 def _unshare() -> None:
-    user, group = os.geteuid(), os.getegid()
-    _checked(_libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUSER if user else 0)))
-    if user:
-        Path("/proc/self/setgroups").write_text("deny", encoding="utf-8")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="utf-8")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="utf-8")
+    unshare(NEW_MOUNTS)
     # Slave, not private: disks that the machine mounts later appear here as well.
     _set_propagation("/", _MS_SLAVE)
 
@@ -196,7 +192,7 @@ def _is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def _checked(result: int, path: str | Path | None = None) -> None:
+def _checked(result: int, path: str | Path) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), None if path is None else str(path))
+        raise OSError(number, os.strerror(number), str(path))

@@ -4,8 +4,9 @@ import ctypes
 import os
 from pathlib import Path
 
+from runyard.core.namespaces import NEW_NETWORK, unshare
+
 _libc = ctypes.CDLL(None, use_errno=True)
-_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _CAPABILITY_VERSION_3 = 0x20080522
 
 
@@ -14,16 +15,8 @@ class _CapabilityHeader(ctypes.Structure):
 
 
 def unshare_network() -> None:
-    """Move this process into a new, empty network namespace. OSError where that is not allowed.
-
-    The process must have one thread. An ordinary user gets a user namespace too, with the same user id.
-    """
-    user, group = os.geteuid(), os.getegid()
-    _checked(_libc.unshare(_CLONE_NEWNET | (_CLONE_NEWUSER if user else 0)))
-    if user:
-        Path("/proc/self/setgroups").write_text("deny", encoding="utf-8")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="utf-8")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="utf-8")
+    """Move this process into a new, empty network namespace. OSError where that is not allowed."""
+    unshare(NEW_NETWORK)
 
 
 def drop_capabilities() -> None:
