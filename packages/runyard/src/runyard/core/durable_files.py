@@ -103,13 +103,13 @@ def _opened(path: Path) -> int:
 
 
 def is_locked(lock: Path) -> bool:
-    """Whether a living process holds this lock file; False when the file does not exist."""
+    """Whether a living process holds this lock exclusively; False when the file does not exist."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that ask do not find each other
     except BlockingIOError:
         return True
     finally:

@@ -1,5 +1,4 @@
 import contextlib
-import fcntl
 import os
 import sys
 import threading
@@ -7,6 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from runyard.core.durable_files import is_locked
 from runyard.core.errors import EngineError, EngineSilent, Json
 from runyard.core.ports.engine import NodeTaskPhase
 from runyard.core.worker_variables import WORKER_VARIABLES
@@ -57,7 +57,7 @@ class AgentClient:
         try:
             answer = ask_agent(self._home, request, timeout_seconds=seconds)
         except (TimeoutError, BlockingIOError) as error:  # the latter when the listen queue is full
-            self._is_silent = self._lives()
+            self._is_silent = is_locked(self._home / AGENT_LOCK)
             if not self._is_silent:
                 raise
             said = f"The node agent of {self._home} lives and does not answer; it is asked again."
@@ -67,20 +67,6 @@ class AgentClient:
             raise
         self._is_silent = False
         return answer
-
-    def _lives(self) -> bool:
-        """Tell whether an agent holds its lock, which only ends with its process."""
-        try:
-            lock = os.open(self._home / AGENT_LOCK, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
 
     def _ensure(self) -> None:
         """Start an agent if there is none. One of another version, or with another guard, is asked to exit first; its
