@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
 
 from runyard.core.errors import InvalidArgument
 
@@ -48,10 +48,14 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether the value is an integer: Python counts bools among them, JSON does not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def whole_number(value: object, called: str, *, at_least: int = 0, at_most: int | None = None) -> int:
     """The value if it is an integer in the range. Raises InvalidArgument otherwise, also for bools and floats."""
-    most = value if at_most is None else at_most
-    if isinstance(value, int) and not isinstance(value, bool) and isinstance(most, int) and at_least <= value <= most:
+    if is_whole(value) and at_least <= value and (at_most is None or value <= at_most):
         return value
     wanted = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
     raise InvalidArgument(f"{called} must be a whole number {wanted}, got {shown(value)}.")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from runyard.core.definitions.fields import JsonObject, JsonValue, shown
+from runyard.core.definitions.fields import JsonObject, JsonValue, is_whole, shown
 from runyard.core.errors import InvalidArgument
 
 OUTCOMES = ("completed", "failed", "canceled")
@@ -172,7 +172,7 @@ def _text(raw: JsonObject, name: str) -> str | None:
 
 
 def _whole(value: JsonValue, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not is_whole(value):
         raise _wrong(name, "a whole number", value)
     return value
 
@@ -224,7 +224,7 @@ def _error(given: JsonObject) -> ReportedError:
 def _outputs(value: JsonValue) -> dict[str, int]:
     expected = "an object of numbers"
     given = _object(value, "outputs", expected)
-    if not all(isinstance(files, int) and not isinstance(files, bool) for files in given.values()):
+    if not all(map(is_whole, given.values())):
         raise _wrong("outputs", expected, value)
     return {name: _whole(files, "outputs") for name, files in given.items()}
 

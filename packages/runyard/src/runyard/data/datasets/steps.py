@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from runyard.core.definitions.fields import is_whole
 from runyard.core.errors import InvalidArgument
 from runyard.core.records.data import SourceFile, StoredFile
 
@@ -55,7 +56,7 @@ def _take(count: Any) -> Step:
 def _sample(probability: Any, seed: Any, keep: Any = True) -> Step:
     if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 <= probability <= 1:
         raise InvalidArgument(f"probability must be a number from 0 to 1, got {ascii(probability)[:80]}.")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not isinstance(keep, bool):
+    if not is_whole(seed) or not isinstance(keep, bool):
         raise InvalidArgument(f"seed must be a whole number, got {ascii(seed)[:80]}.")
 
     def sample(files: Sequence[FoundFile]) -> Sequence[FoundFile]:
@@ -83,7 +84,7 @@ def _row(file: FoundFile) -> Row:
 
 
 def _count(step: str, count: Any) -> int:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+    if not is_whole(count) or count < 0:
         raise InvalidArgument(f"count of {step} must be a whole number from 0 to 2**63, got {ascii(count)[:80]}.")
     return count
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
+from runyard.core.definitions.fields import is_whole
 from runyard.core.records.files import FileEntry
 
 MAX_INTEGER = 10**18 - 1
@@ -79,7 +80,7 @@ def _entry(row: Any) -> Any:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER
+    return is_whole(value) and 0 <= value <= MAX_INTEGER
 
 
 Texts = Annotated[dict[str, str], BeforeValidator(_texts)]

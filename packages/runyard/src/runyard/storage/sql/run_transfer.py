@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from runyard.core.definitions.fields import is_whole
 from runyard.core.errors import AlreadyExists, Conflict, InvalidArgument
 from runyard.core.records.assets import Asset
 from runyard.core.records.metrics import MetricKind
@@ -286,7 +287,7 @@ def _read(table: Table, column: Column[Any], value: Any) -> Any:
         if column.nullable:
             return None
     elif isinstance(column.type, UtcTime):
-        if _is_int(value) and 0 <= value <= _LATEST:
+        if is_whole(value) and 0 <= value <= _LATEST:
             return _EPOCH + timedelta(microseconds=value)
     elif isinstance(column.type, JsonText):
         if _has_shape(column.name, value):
@@ -308,14 +309,10 @@ def _is_plain(column: Column[Any], value: Any) -> bool:
     if isinstance(column.type, Boolean):
         return isinstance(value, bool)
     if isinstance(column.type, Double):
-        return isinstance(value, float) or _is_int(value)
+        return isinstance(value, float) or is_whole(value)
     if isinstance(column.type, BigInteger):
-        return _is_int(value) and -_INT64 <= value < _INT64
-    return isinstance(column.type, Integer) and _is_int(value) and -(2**31) <= value < 2**31
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+        return is_whole(value) and -_INT64 <= value < _INT64
+    return isinstance(column.type, Integer) and is_whole(value) and -(2**31) <= value < 2**31
 
 
 def _has_shape(name: str, value: Any) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from runyard.core.definitions.fields import is_whole
 from runyard.core.errors import InvalidArgument
 from runyard.core.records.sweeps import Expression
 from runyard.runs.kinds.sweep.fields import mapping, no_others, one_of, shown
@@ -57,7 +58,7 @@ def _drawing(sampling: str, raw: object) -> SamplingProperties:
     given = {key: value for key, value in mapping(raw, "properties").items() if value is not None}
     no_others(given, _TITLES[sampling], ("seed", "rule") if sampling == RANDOM else ("seed",))
     seed = given.get("seed", 0)
-    if not isinstance(seed, int) or isinstance(seed, bool) or abs(seed) >= 2**63:
+    if not is_whole(seed) or abs(seed) >= 2**63:
         raise InvalidArgument(f"seed must be a whole number of at most 63 bits, got {shown(seed)}.")
     rule = one_of(given["rule"], "The rule of RandomParameterSampling,", RULES) if "rule" in given else None
     return SamplingProperties(seed if "seed" in given else None, rule)
