@@ -44,7 +44,7 @@ def check_run_id(run_id: str) -> str:
     rule = "1 to 200 letters, digits, '_', '-' or '.', not beginning with '-' or '.'"
     if len(run_id.encode(errors="surrogatepass")) > _LONGEST_RUN_ID_BYTES:
         rule = f"{rule}, of {_LONGEST_RUN_ID_BYTES} bytes at most: folders have its name"
-        raise InvalidArgument(f"{_shown(run_id)} is not a valid run_id: it takes {rule}.")
+        raise InvalidArgument(f"{quoted_text(run_id)} is not a valid run_id: it takes {rule}.")
     return _matching(_RUN_ID, run_id, "run_id", rule)
 
 
@@ -93,9 +93,11 @@ def check_asset_name(kind: AssetKind, name: str) -> str:
         return check_web_service_name(name)
     noun = f"{kind.value[:-1]} name"
     if not name or len(name) > 255 or _CONTROL.search(name) or "/" in name or name in (".", ".."):
-        raise InvalidArgument(f"{_shown(name)} is not a {noun}: 1 to 255 characters without '/' or control characters.")
+        raise InvalidArgument(
+            f"{quoted_text(name)} is not a {noun}: 1 to 255 characters without '/' or control characters."
+        )
     if kind is AssetKind.MODEL and ":" in name:
-        raise InvalidArgument(f"{_shown(name)} is not a model name: ':' parts a name from its version.")
+        raise InvalidArgument(f"{quoted_text(name)} is not a model name: ':' parts a name from its version.")
     return check_text(name, noun)
 
 
@@ -104,21 +106,23 @@ def check_relative_path(path: str, argument: str) -> str:
     Windows (backslashes, drive letters)."""
     check_text(path, argument)
     if "\0" in path:
-        raise InvalidArgument(f"{argument} {_shown(path)} holds a NUL character.", hint="Rename the file.")
+        raise InvalidArgument(f"{argument} {quoted_text(path)} holds a NUL character.", hint="Rename the file.")
     if path.startswith(("/", "\\")) or _DRIVE.match(path):
-        raise InvalidArgument(f"{argument} {_shown(path)} is absolute.", hint="Give a path relative to its root.")
+        raise InvalidArgument(f"{argument} {quoted_text(path)} is absolute.", hint="Give a path relative to its root.")
     segments = [segment for segment in path.split("/") if segment not in ("", ".")]
     if ".." in segments or ("\\" in path and ".." in re.split(r"[/\\]", path)):
-        raise InvalidArgument(f"{argument} {_shown(path)} leads out of its root.", hint="Give a path without '..'.")
+        raise InvalidArgument(
+            f"{argument} {quoted_text(path)} leads out of its root.", hint="Give a path without '..'."
+        )
     if not segments or path.endswith("/"):
         raise InvalidArgument(
-            f"{argument} {_shown(path)} names no file.", hint="Give a file's path relative to its root."
+            f"{argument} {quoted_text(path)} names no file.", hint="Give a file's path relative to its root."
         )
     normal = "/".join(segments)
     too_long = any(len(segment.encode()) > LONGEST_SEGMENT_BYTES for segment in segments)
     if too_long or len(normal.encode()) > LONGEST_PATH_BYTES:
         raise InvalidArgument(
-            f"{argument} {_shown(path)} is too long: at most {LONGEST_PATH_BYTES} bytes, "
+            f"{argument} {quoted_text(path)} is too long: at most {LONGEST_PATH_BYTES} bytes, "
             f"{LONGEST_SEGMENT_BYTES} for each name in it."
         )
     return normal
@@ -133,7 +137,7 @@ def check_text(value: str, argument: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument(f"{argument} {_shown(value)} is not valid Unicode.", hint="Rename it.") from None
+        raise InvalidArgument(f"{argument} {quoted_text(value)} is not valid Unicode.", hint="Rename it.") from None
     return value
 
 
@@ -142,21 +146,22 @@ def check_entries(entries: Iterable[FileEntry]) -> None:
     files: set[str] = set()
     for entry in entries:
         if entry.path in files:
-            raise InvalidArgument(f"The path {_shown(entry.path)} is given twice.")
+            raise InvalidArgument(f"The path {quoted_text(entry.path)} is given twice.")
         files.add(entry.path)
     for path in files:
         parent = path.rpartition("/")[0]
         while parent:
             if parent in files:
-                raise InvalidArgument(f"{_shown(parent)} is a file and a folder at once.")
+                raise InvalidArgument(f"{quoted_text(parent)} is a file and a folder at once.")
             parent = parent.rpartition("/")[0]
 
 
 def _matching(pattern: re.Pattern[str], value: str, argument: str, rule: str) -> str:
     if not pattern.fullmatch(value):
-        raise InvalidArgument(f"{_shown(value)} is not a valid {argument}: it takes {rule}.")
+        raise InvalidArgument(f"{quoted_text(value)} is not a valid {argument}: it takes {rule}.")
     return value
 
 
-def _shown(value: str) -> str:
+def quoted_text(value: str) -> str:
+    """Quote a name or path for a message: ASCII, at most 80 characters of it."""
     return ascii(value if len(value) <= 80 else value[:77] + "...")

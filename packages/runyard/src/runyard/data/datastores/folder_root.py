@@ -7,8 +7,9 @@ from pathlib import Path
 
 from runyard.core.disk import is_disk_full
 from runyard.core.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, StorageFull
+from runyard.core.names import quoted_text
 from runyard.core.umask import give_to_users
-from runyard.data.datastores.paths import already_exists, quoted_path
+from runyard.data.datastores.paths import already_exists
 
 # Without O_NONBLOCK, opening a FIFO would wait for a writer.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -65,23 +66,23 @@ class FolderRoot:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             if not self.folder.is_dir():
                 return self._gone()
-            return NotFound(f"There is no file {quoted_path(path)} in {str(self.folder)!r}.", hint="Check its path.")
+            return NotFound(f"There is no file {quoted_text(path)} in {str(self.folder)!r}.", hint="Check its path.")
         if error.errno == errno.EEXIST:
             return already_exists(path)
         if error.errno == errno.EISDIR:
-            return InvalidArgument(f"{quoted_path(path)} is a folder.", hint="Choose another path for the file.")
+            return InvalidArgument(f"{quoted_text(path)} is a folder.", hint="Choose another path for the file.")
         if error.errno == errno.ENAMETOOLONG:
-            return InvalidArgument(f"path {quoted_path(path)} is too long for the disk.", hint="Choose a shorter path.")
+            return InvalidArgument(f"path {quoted_text(path)} is too long for the disk.", hint="Choose a shorter path.")
         if error.errno == errno.ELOOP:
-            return InvalidArgument(f"{quoted_path(path)} is a link that leads back to itself.", hint="Remove the link.")
+            return InvalidArgument(f"{quoted_text(path)} is a link that leads back to itself.", hint="Remove the link.")
         if is_disk_full(error):
             return StorageFull(f"The disk of {str(self.folder)!r} is full.", hint="Free space on it and try again.")
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             return AccessDenied(
-                f"{quoted_path(path)} in {str(self.folder)!r} may not be used: {error.strerror}.",
+                f"{quoted_text(path)} in {str(self.folder)!r} may not be used: {error.strerror}.",
                 hint="Check the permissions of the folder.",
             )
-        return DataFailed(f"The disk failed at {quoted_path(path)} in {str(self.folder)!r}: {error.strerror}.")
+        return DataFailed(f"The disk failed at {quoted_text(path)} in {str(self.folder)!r}: {error.strerror}.")
 
     @contextmanager
     def _opened(self, path: str, flags: int) -> Iterator[int]:
@@ -113,7 +114,7 @@ class FolderRoot:
             except FileExistsError:
                 if not os.path.isdir(f"{self.real}/{path}"):
                     raise InvalidArgument(
-                        f"{quoted_path(path)} is a file: no file can lie in it.", hint="Choose another path."
+                        f"{quoted_text(path)} is a file: no file can lie in it.", hint="Choose another path."
                     ) from None
             else:
                 os.fsync(fd)
@@ -123,17 +124,17 @@ class FolderRoot:
 
     def leads_out(self, path: str) -> AccessDenied:
         return AccessDenied(
-            f"{quoted_path(path)} is a link that leads out of {str(self.folder)!r}.",
+            f"{quoted_text(path)} is a link that leads out of {str(self.folder)!r}.",
             hint="Copy what it leads to into the folder, or register the other folder too.",
         )
 
 
 def _check_regular(path: str, facts: os.stat_result) -> None:
     if stat.S_ISDIR(facts.st_mode):
-        raise NotFound(f"{quoted_path(path)} is a folder, not a file.", hint="Give the path of a file in it.")
+        raise NotFound(f"{quoted_text(path)} is a folder, not a file.", hint="Give the path of a file in it.")
     if not stat.S_ISREG(facts.st_mode):
         raise InvalidArgument(
-            f"{quoted_path(path)} is a pipe, socket or device, not a file.", hint="Give a regular file."
+            f"{quoted_text(path)} is a pipe, socket or device, not a file.", hint="Give a regular file."
         )
 
 

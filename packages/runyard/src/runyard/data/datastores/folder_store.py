@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runyard.core.disk import disk_errors_explained
 from runyard.core.errors import InvalidArgument, NotFound
-from runyard.core.names import check_text
+from runyard.core.names import check_text, quoted_text
 from runyard.core.ports.data import Progress
 from runyard.core.records.data import StoredFile
 from runyard.data.datastores.folder_root import FolderRoot
@@ -19,7 +19,7 @@ from runyard.data.datastores.local_files import (
     atomic_file_in,
     is_temporary_name,
 )
-from runyard.data.datastores.paths import check_path, check_prefix, past_end, quoted_path, source_changed
+from runyard.data.datastores.paths import check_path, check_prefix, past_end, source_changed
 from runyard.storage.blobs.file_copy import copy_file, open_source_file, start_writeback
 
 
@@ -31,7 +31,7 @@ class FolderStore:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_absolute():
-            raise InvalidArgument(f"The folder {quoted_path(str(folder))} is relative.", hint="Give an absolute path.")
+            raise InvalidArgument(f"The folder {quoted_text(str(folder))} is relative.", hint="Give an absolute path.")
         self._root = FolderRoot(folder)
 
     @property

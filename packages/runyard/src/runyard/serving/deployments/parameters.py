@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runyard.core.definitions.fields import whole_number
+from runyard.core.definitions.fields import shown, whole_number
 from runyard.core.errors import InvalidArgument
 from runyard.core.records.web_services import ServiceType
 
@@ -31,7 +31,7 @@ class Parameter:
 
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise InvalidArgument(f"{name} must be True or False, got {_shown(value)}.")
+        raise InvalidArgument(f"{name} must be True or False, got {shown(value)}.")
     return value
 
 
@@ -41,7 +41,7 @@ def _number(most: float, *, least: float = 0.0) -> Check:
     def check(name: str, value: Any) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not is_number or not least < value <= most:
-            raise InvalidArgument(f"{name} must be a number above {least:g} and at most {most:g}, got {_shown(value)}.")
+            raise InvalidArgument(f"{name} must be a number above {least:g} and at most {most:g}, got {shown(value)}.")
         return float(value)
 
     return check
@@ -58,7 +58,7 @@ def _whole(least: int, most: int) -> Check:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_TEXT or not value.isprintable():
-        raise InvalidArgument(f"{name} must be a text of at most {LONGEST_TEXT} characters, got {_shown(value)}.")
+        raise InvalidArgument(f"{name} must be a text of at most {LONGEST_TEXT} characters, got {shown(value)}.")
     return value
 
 
@@ -161,8 +161,3 @@ def checked_parameters(type: ServiceType, given: Mapping[str, Any]) -> dict[str,
 
 def _known(type: ServiceType) -> str:
     return ", ".join(sorted(name for name, one in PARAMETERS.items() if type in one.types))
-
-
-def _shown(value: Any) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 80 else shown[:77] + "..."

@@ -12,8 +12,9 @@ from obstore.exceptions import (
 )
 
 from runyard.core.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, RunyardError, Unreachable
+from runyard.core.names import quoted_text
 from runyard.data.datastores.objects.location import BucketLocation
-from runyard.data.datastores.paths import already_exists, past_end, quoted_path, source_changed
+from runyard.data.datastores.paths import already_exists, past_end, source_changed
 
 OBSTORE_ERRORS = (BaseError, FileNotFoundError, ValueError)
 """Exceptions that a call of obstore can raise."""
@@ -49,9 +50,9 @@ def translate_error(error: Exception, location: BucketLocation, path: str) -> Ru
     if isinstance(error, InvalidPathError):
         return _unlistable(location, text)
     if isinstance(error, FileNotFoundError):
-        return NotFound(f"There is no file {quoted_path(path)} in {location.shown}.", hint="Check its path.")
+        return NotFound(f"There is no file {quoted_text(path)} in {location.shown}.", hint="Check its path.")
     if isinstance(error, ValueError):
-        return InvalidArgument(f"{quoted_path(path)} cannot be a path in {location.shown}.", hint="Choose another one.")
+        return InvalidArgument(f"{quoted_text(path)} cannot be a path in {location.shown}.", hint="Choose another one.")
     if status == 416 or any(sign in text for sign in _PAST_END):
         return past_end(path)
     if status == 404:
@@ -91,7 +92,7 @@ def _denied(location: BucketLocation, status: int, code: str) -> AccessDenied:
 
 
 def _refused(location: BucketLocation, path: str, status: int, code: str) -> DataFailed:
-    what = f" for {quoted_path(path)}" if path else ""
+    what = f" for {quoted_text(path)}" if path else ""
     return DataFailed(f"A request to {location.shown}{what} was refused{_answer(status, code)}.")
 
 
@@ -107,7 +108,7 @@ def _unreachable(location: BucketLocation, text: str, status: int, code: str) ->
 def _unlistable(location: BucketLocation, text: str) -> InvalidArgument:
     rest = text.partition('Path "')[2]
     ends = [at for mark in ('" contained', '": Encountered') if (at := rest.find(mark)) != -1]
-    which = f" {quoted_path(rest[: min(ends)])}" if ends else ""
+    which = f" {quoted_text(rest[: min(ends)])}" if ends else ""
     return InvalidArgument(
         f"An object in {location.shown} has the name{which}, which cannot be a path: between its slashes is nothing, "
         "'.', '..' or a control character.",

@@ -4,8 +4,9 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from runyard.core.errors import InvalidArgument
+from runyard.core.names import quoted_text
 from runyard.core.records.data import StoreAccess
-from runyard.data.datastores.paths import check_key, quoted_path
+from runyard.data.datastores.paths import check_key
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def bucket_location(access: StoreAccess, endpoint: str) -> BucketLocation:
     container, _, prefix = access.root.strip("/").partition("/")
     if not container or container in (".", "..") or check_key(container) != container:
         raise InvalidArgument(
-            f"{quoted_path(access.root)} names no bucket or container.", hint="Give 'bucket' or 'bucket/path/in/it'."
+            f"{quoted_text(access.root)} names no bucket or container.", hint="Give 'bucket' or 'bucket/path/in/it'."
         )
     return BucketLocation(access.kind, container, check_key(prefix) if prefix else "", endpoint.rstrip("/"))
 

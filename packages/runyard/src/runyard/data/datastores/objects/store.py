@@ -12,12 +12,13 @@ from obstore.exceptions import AlreadyExistsError
 
 from runyard.core.disk import disk_errors_explained, write_all
 from runyard.core.errors import NotFound, TooLarge, Unreachable
+from runyard.core.names import quoted_text
 from runyard.core.ports.data import Progress
 from runyard.core.records.data import NetworkRules, StoreAccess, StoredFile
 from runyard.data.datastores.local_files import atomic_file_beside
 from runyard.data.datastores.objects.connection import ObstoreClient, connect
 from runyard.data.datastores.objects.error_translation import OBSTORE_ERRORS, translate_error
-from runyard.data.datastores.paths import check_prefix, past_end, quoted_path, source_changed
+from runyard.data.datastores.paths import check_prefix, past_end, source_changed
 from runyard.storage.blobs.file_copy import open_source_file
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class ObjectStore:
         if file.etag and seen.etag != file.etag:
             raise source_changed(file.path)
         if size > self._rules.max_file_bytes:
-            raise TooLarge(f"{quoted_path(file.path)} has {size} bytes; at most {self._rules.max_file_bytes} are read.")
+            raise TooLarge(f"{quoted_text(file.path)} has {size} bytes; at most {self._rules.max_file_bytes} are read.")
         with disk_errors_explained(target.parent), atomic_file_beside(target) as fetched:
             for start in range(0, size, _FETCHED_AT_ONCE):
                 data = self.read(file.path, start, min(_FETCHED_AT_ONCE, size - start), etag=seen.etag)
