@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from runyard.core.disk import lies_in
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.names import check_relative_path
 from runyard.core.records.files import AllowedFolders
@@ -19,7 +20,7 @@ _MOST_NODES = 1024
 def inside(root: Path, relative: str, argument: str) -> Path:
     """Path below `root`, which need not exist. Raises InvalidArgument if it leads out of `root`."""
     path = root / check_relative_path(relative, argument)
-    if not _is_below(path, root):
+    if not lies_in(path, root):
         raise InvalidArgument(f"{argument} {relative!r} leads out of its folder through a link.")
     return path
 
@@ -68,7 +69,7 @@ def plain_files(root: Path, relatives: Iterable[str]) -> Iterator[tuple[str, Pat
             if problem.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG):
                 continue
             raise
-        if stat.S_ISREG(found.st_mode) and _is_below(path, root):
+        if stat.S_ISREG(found.st_mode) and lies_in(path, root):
             yield normal, path, stat.S_IMODE(found.st_mode) & 0o777
 
 
@@ -83,7 +84,3 @@ def named_file(path: str, argument: str) -> Path:
 
 def _is_part(name: str, attempt_id: AttemptId) -> bool:
     return any(name == task_folder_name(node_task_name(attempt_id, node)) for node in range(_MOST_NODES))
-
-
-def _is_below(path: Path, root: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))

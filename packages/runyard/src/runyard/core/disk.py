@@ -25,6 +25,11 @@ def disk_errors_explained(path: Path) -> Iterator[None]:
         raise RunyardError(f"The disk failed at {error.filename or path}: {error.strerror}.") from error
 
 
+def lies_in(path: Path, root: Path) -> bool:
+    """Whether the path is `root` or below it, links followed."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+
+
 def write_all(fd: int, data: bytes | memoryview) -> None:
     rest = memoryview(data)
     while rest:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
+from runyard.core.disk import lies_in
 from runyard.core.errors import DataFailed, NotFound
 from runyard.core.records.data import DataForAttempt, DatasetFiles, SourceFile
 from runyard.core.records.launch_plan import DataItem
@@ -140,7 +141,7 @@ class _Staging:
         """Path in a local datastore. Raises DataFailed for a link out of it: a container engine would follow a link
         that a script has left to any path of the machine."""
         root = self._local_root(store)
-        if self._context.mounts.are_by_engine and not _lies_in(root / path, root):
+        if self._context.mounts.are_by_engine and not lies_in(root / path, root):
             raise DataFailed(f"{path!r} of datastore {store!r} is a link that leads out of it.", hint="Copy it there.")
         return root / path
 
@@ -236,10 +237,6 @@ class _Staging:
     def _set_path(self, item: DataItem, root: Path, path: Path) -> None:
         self._roots[item.name] = root
         self.staged.paths[item.name] = str(path)
-
-
-def _lies_in(path: Path, root: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 
 def _make_folder(path: Path) -> None:
