@@ -12,8 +12,9 @@ from runyard.core.records.environments import FailureCause
 from runyard.environments.containers.build_context import build_context, declare_arguments
 from runyard.environments.containers.containers import ContainerSpec
 from runyard.environments.containers.engine import ContainerEngine
-from runyard.environments.containers.output import LAST_LINES, LOG_BYTES
+from runyard.environments.containers.output import LAST_LINES
 from runyard.environments.containers.records import ImageFacts
+from runyard.environments.programs import MOST_OUTPUT_BYTES
 
 pytestmark = pytest.mark.images
 PRINTED = 10**9 if os.environ.get("RUNYARD_FAULTS") == "full" else 2 * 10**7
@@ -64,7 +65,7 @@ def test_a_step_that_fails_is_quoted(engine: ContainerEngine, base: str, step: s
 def test_a_build_that_prints_without_end_leaves_a_log_that_can_be_read(engine: ContainerEngine, base: str) -> None:
     lines: list[str] = []
     built(engine, f"FROM {base}\nRUN yes $(printf %0100d 0) | head -c {PRINTED}; echo; echo the end\n", say=lines)
-    assert sum(len(line) + 1 for line in lines) < LOG_BYTES + LAST_LINES * 4096
+    assert sum(len(line) + 1 for line in lines) < MOST_OUTPUT_BYTES + LAST_LINES * 4096
     assert "the end" in lines
     assert any(re.fullmatch(r"\[\d+ lines are left out here\]", line) for line in lines)
     engine.images.remove(NAME, is_forced=True)
