@@ -132,7 +132,7 @@ def attach_target(
     output: Format,
     **resources: float | None,
 ) -> None:
-    """Register the cluster as a compute target, or change the one of this name. Raises Refusal."""
+    """Register the cluster as a compute target, or change the one of this name. Raises CommandError."""
     wanted = {each: amount for each, amount in resources.items() if amount is not None}
     for each, amount in wanted.items():
         if amount < 0 or (amount == 0 and each != "gpu"):

@@ -46,7 +46,7 @@ CreatorOption = Annotated[
 
 
 def home() -> Path:
-    """The home folder, which need not exist. Raises Refusal for another user's."""
+    """The home folder, which need not exist. Raises CommandError for another user's."""
     from runyard_sdk.home import home_folder, why_not_ours
 
     refusal = why_not_ours(home_folder())
@@ -56,7 +56,7 @@ def home() -> Path:
 
 
 def quoted(part: str, *, keep: str = "") -> str:
-    """Percent-encode a name or path, except characters in `keep`. Raises Refusal for an empty one."""
+    """Percent-encode a name or path, except characters in `keep`. Raises CommandError for an empty one."""
     from urllib.parse import quote
 
     if not part:  # an empty name would call another route

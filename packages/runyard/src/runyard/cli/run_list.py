@@ -86,7 +86,7 @@ def _check_names(service: Service, workspace: str | None, experiment: str | None
 
 
 def _columns(runs: Sequence[_Run], wanted: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """(kind, name) of each column. Raises Refusal for a name that none of the runs has."""
+    """(kind, name) of each column. Raises CommandError for a name that none of the runs has."""
     for kind, names in wanted.items():
         known = {name for run in runs for name in run.get(f"{kind}s") or ()}
         unknown = [name for name in names if runs and name not in known]

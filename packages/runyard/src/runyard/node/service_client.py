@@ -7,5 +7,5 @@ _RETRIED_STATUSES = frozenset({401, 501, 507})
 
 
 def connect_to_service(home: Path, token: str, *, silence_seconds: float = 30.0) -> ServiceClient:
-    """Make a client for a supervisor, which must not lose its work: these statuses raise ServiceAway, to be retried."""
+    """Make a client for a supervisor. Statuses worth another try raise ServiceUnavailable, so no work is lost."""
     return ServiceClient(home, token, silence_seconds=silence_seconds, waits_for=_RETRIED_STATUSES)

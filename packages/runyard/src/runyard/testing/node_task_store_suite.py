@@ -17,7 +17,7 @@ ENDED = NodeTask(ATTEMPT, 0, NodeTaskState.ENDED, LATER, {"outcome": "failed", "
 
 
 class NodeTaskStoreSuite:
-    """Contract tests of PartStore. Subclass it and supply `store` and `runs`."""
+    """Contract tests of NodeTaskStore. Subclass it and supply `store` and `runs`."""
 
     @pytest.fixture
     def store(self) -> NodeTaskStore:

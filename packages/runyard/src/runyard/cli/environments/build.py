@@ -70,7 +70,7 @@ class _BuildRequest:
     dockerfile: Path | None
 
     def to_wire(self, workspace: str | None) -> dict[str, Any]:
-        """Request body, made and checked by the SDK. Raises Refusal."""
+        """Request body, made and checked by the SDK. Raises CommandError."""
         from runyard_sdk.submitter import submitter_facts
 
         self._check()

@@ -55,7 +55,7 @@ def settings(
 
 
 def _read(changes: list[str]) -> dict[str, Any]:
-    """Request body from NAME=VALUE words. Only list settings may be given several times. Raises Refusal."""
+    """Request body from NAME=VALUE words. Only list settings may be given several times. Raises CommandError."""
     wanted: dict[str, Any] = {}
     for text in changes:
         name, equals, value = text.partition("=")
@@ -83,7 +83,7 @@ def _known(name: str) -> str:
 
 
 def _filled(name: str, value: str) -> str:
-    """Replace ${NAME} by variables of the shell. Raises Refusal for one that is not set."""
+    """Replace ${NAME} by variables of the shell. Raises CommandError for one that is not set."""
     missing = [found for found in VARIABLE.findall(value) if found not in os.environ]
     if missing:
         raise CommandError(

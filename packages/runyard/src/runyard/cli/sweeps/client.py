@@ -19,7 +19,7 @@ class SweepClient:
         self._address = f"/runs/{quoted(sweep_id)}"
 
     def record(self) -> dict[str, Any]:
-        """Record of the sweep's run. Raises Refusal where it does not exist or is no sweep."""
+        """Record of the sweep's run. Raises CommandError where it does not exist or is no sweep."""
         try:
             run = self._service.get(self._address)
         except NotFound:

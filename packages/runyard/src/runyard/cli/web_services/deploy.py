@@ -117,7 +117,7 @@ def service_name_for(model: str) -> str:
 
 
 def versioned(service: Service, root: str, model: str) -> str:
-    """NAME:VERSION of a model; the newest version where none is given. Raises Refusal."""
+    """NAME:VERSION of a model; the newest version where none is given. Raises CommandError."""
     name, colon, version = model.partition(":")
     if colon and not version.isdecimal():
         raise CommandError(f"{model!r} has no version behind its colon.", hint="Write NAME:3.", exit_code=Exit.USAGE)

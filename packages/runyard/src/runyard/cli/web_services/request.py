@@ -65,7 +65,7 @@ def send_test_request(
 
 def post(uri: str, body: bytes, credential: str, certificate: str = "") -> ServiceResponse:
     """Send one POST. The connection is opened first, so that the time is that of the response alone. Trusts the
-    certificate that the web service was deployed with. Raises Refusal."""
+    certificate that the web service was deployed with. Raises CommandError."""
     from http.client import HTTPException
     from urllib.parse import urlsplit
 

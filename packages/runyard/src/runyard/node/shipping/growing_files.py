@@ -81,14 +81,14 @@ class LogShipper:
         self.refused: dict[str, str] = {}
 
     def resume(self, client: ServiceClient) -> None:
-        """Ask the service for the offsets of the logs. Raises ServiceAway."""
+        """Ask the service for the offsets of the logs. Raises ServiceUnavailable."""
         delivered = client.get(self._address)
         for name, file in self.files.all():
             file.resume(int(delivered.get(name, 0)))
 
     def ship(self, client: ServiceClient) -> None:
         """Send a piece of every changed file, or of as many as a short time allows; the others are first the next time.
-        Raises ServiceAway; what was not acknowledged is sent again."""
+        Raises ServiceUnavailable; what was not acknowledged is sent again."""
         until = now() + _ROUND_SECONDS
         for name, file in self.files.unsettled():
             if now() > until:
@@ -143,7 +143,7 @@ class JournalShipper:
         self.files.changed(name, path)
 
     def resume(self, client: ServiceClient) -> None:
-        """Ask the service for the offsets of the journals. Raises ServiceAway."""
+        """Ask the service for the offsets of the journals. Raises ServiceUnavailable."""
         for run_id in {_run_of(name) for name, _ in self.files.all() if name not in self.refused}:
             of_run = [(name, journal) for name, journal in self.files.all() if _run_of(name) == run_id]
             try:
@@ -158,7 +158,7 @@ class JournalShipper:
                 journal.resume(int(delivered.get(name, 0)))
 
     def ship(self, client: ServiceClient) -> None:
-        """Send a piece of every changed journal. Raises ServiceAway; what was not acknowledged is sent again."""
+        """Send a piece of every changed journal. Raises ServiceUnavailable; what was not acknowledged is sent again."""
         for name, journal in self.files.unsettled():
             piece = _whole_lines(journal)
             if piece:

@@ -133,7 +133,7 @@ class RangeNotSatisfiable(Exception):
 def parse_range(header: str | None, size: int) -> tuple[int, int] | None:
     """(start, length) of a Range header; None for the whole file, also for several ranges or an invalid header.
 
-    Raises Unsatisfiable.
+    Raises RangeNotSatisfiable.
     """
     found = _ONE_RANGE.fullmatch((header or "").strip())
     if found is None or found[0] == "bytes=-":

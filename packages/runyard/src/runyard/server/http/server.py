@@ -24,7 +24,7 @@ OPTIONS: dict[str, Any] = {
     "log_config": None,
     "access_log": False,
     "server_header": False,
-    "proxy_headers": False,  # ForwardedRequests believes those whom the operator names
+    "proxy_headers": False,  # ForwardedHeadersMiddleware believes those whom the operator names
     "timeout_graceful_shutdown": GRACE_SECONDS,
 }
 

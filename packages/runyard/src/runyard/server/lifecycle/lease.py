@@ -44,7 +44,7 @@ class LeaseSession:
         """The service that took over the lease; "" while it is ours."""
 
     def hold(self, database: Database) -> None:
-        """Block until this process holds the lease, standing by meanwhile. Raises Stopped."""
+        """Block until this process holds the lease, standing by meanwhile. Raises StoppedOnStandby."""
         me = current_holder(self._home, str(self._facts["url"]))
         self._lease = ServiceLease(database, me, lambda other: _is_dead(other, me, is_shared=not database.is_sqlite))
         holder = self._lease.take()
