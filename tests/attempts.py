@@ -1,6 +1,5 @@
 """Attempts of runs that launch nothing, as a controller would have begun them."""
 
-import json
 from pathlib import Path
 
 from runyard.access.tokens import Tokens
@@ -18,10 +17,6 @@ def begin_attempt(home: Path | str, run_id: str, number: int = 1) -> AttemptId:
         stores.runs.update(RunId(run_id), ticket=begun, attempt=number)
     finally:
         stores.close()
-    facts = json.loads((Path(home) / "service.json").read_text(encoding="utf-8"))
-    # The service remembers runs, as it is their only writer: a write of its own has it read the row again.
-    owner = WireClient(facts["url"], facts["token"])
-    owner.patch(f"/runs/{run_id}", {"description": owner.get(f"/runs/{run_id}")["description"]})
     return begun
 
 

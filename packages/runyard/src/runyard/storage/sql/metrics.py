@@ -1,5 +1,4 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any
@@ -23,7 +22,6 @@ from runyard.storage.sql.metric_points import (
     unpack_times,
     unpack_values,
 )
-from runyard.storage.sql.recent_runs import RecentRuns
 from runyard.storage.sql.run_rows import run_key, run_not_found
 from runyard.storage.sql.schema import journals, metric_chunks, metrics, runs
 
@@ -31,8 +29,8 @@ _IDS_AT_ONCE = 500
 
 
 class SqlMetricStore:
-    def __init__(self, database: Database, recent: RecentRuns | None = None) -> None:
-        self._database, self._recent = database, recent or RecentRuns()
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def append(
         self,
@@ -46,13 +44,12 @@ class SqlMetricStore:
         most_names: int | None = None,
     ) -> int:
         packed = pack_batches(batches, rank)
-        with ExitStack() as writes, self._database.write() as connection:
+        with self._database.write() as connection:
             run = _locked_run(connection, run_id)
             if not self._advance(connection, run.sequence, journal, start, end):
                 return 0
             left_out = add_points(self._database, connection, run, packed, most_names) if packed else 0
             if dropped + left_out:
-                writes.enter_context(self._recent.writing(run_id))
                 counted = {"dropped_points": runs.c.dropped_points + dropped + left_out}
                 connection.execute(update(runs).where(runs.c.sequence == run.sequence).values(counted))
             return left_out

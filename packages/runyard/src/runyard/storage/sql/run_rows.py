@@ -26,7 +26,7 @@ _WHOLE_RUNS = select(*LISTED, run_details.c.definition, run_details.c.environmen
 # Built once: building a statement of thirty columns takes longer than running it.
 _ONE = _WHOLE_RUNS.where(runs.c.id == bindparam("run_id"))
 _ONE_LOCKED = _ONE.with_for_update(of=runs, key_share=True)
-UPDATE_RUN = update(runs).where(runs.c.sequence == bindparam("of_run"), runs.c.version == bindparam("of_version"))
+UPDATE_RUN = update(runs).where(runs.c.sequence == bindparam("of_run"))
 UPDATE_DETAILS = update(run_details).where(run_details.c.run == bindparam("of_run"))
 
 

@@ -1,5 +1,4 @@
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ from runyard.core.errors import AlreadyExists, Conflict, InvalidArgument, Runyar
 from runyard.core.records.runs import NEXT, QueuedRun, RunEvent, RunId, RunQuery, RunRecord, RunStatus
 from runyard.storage.sql.columns import AnySelect, index_key, label_digest, label_digests
 from runyard.storage.sql.database import Database
-from runyard.storage.sql.recent_runs import RecentRuns
 from runyard.storage.sql.run_rows import (
     LISTED,
     UPDATE_DETAILS,
@@ -58,40 +56,30 @@ _DELETE = delete(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))
 
 
 class SqlRunStore:
-    """Answers `get` from memory where it can: while this process holds the database's lease, nobody else writes."""
-
-    def __init__(self, database: Database, recent: RecentRuns | None = None) -> None:
-        self._database, self._recent = database, recent or RecentRuns()
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def create(self, run: RunRecord) -> RunRecord:
         try:
-            with self._recent.writing(run.id) as write, self._database.write() as connection:
-                write.record = self._insert(connection, run)
-                return write.record
+            with self._database.write() as connection:
+                return self._insert(connection, run)
         except IntegrityError as error:
             raise AlreadyExists(f"There is already a run {run.id!r}.", hint="Choose another run id.") from error
 
     def get(self, run_id: RunId) -> RunRecord:
-        known = self._known(run_id)
-        if known is not None:
-            return known
-        mark = self._recent.mark(run_id)
         with self._database.read() as connection:
-            found = read_run(connection, run_id)
-        self._recent.keep(found, mark)
-        return found
-
-    def _known(self, run_id: RunId) -> RunRecord | None:
-        return self._recent.find(run_id) if self._database.fence.epoch is not None else None
+            return read_run(connection, run_id)
 
     def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
         if to not in NEXT[seen.status]:
             raise Conflict(f"Run {seen.id!r} cannot go from {seen.status} to {to}.")
-        known = self._known(seen.id)
-        with self._recent.writing(seen.id) as write, self._database.write() as connection:
-            current = known if known is not None else read_run(connection, seen.id, lock=True)
+        with self._database.write() as connection:
+            current = read_run(connection, seen.id, lock=True)
             if current.version != seen.version:
-                raise _changed_meanwhile(current)
+                raise Conflict(
+                    f"Run {seen.id!r} was changed by somebody else: it is {current.status} now.",
+                    hint="Read it again and decide anew.",
+                )
             # The clock may have been set back since.
             now = max(self._database.now(), current.started_at or current.created_at)
             if to is RunStatus.RUNNING:
@@ -100,15 +88,13 @@ class SqlRunStore:
                 changes.setdefault("ended_at", now)
             moved = replace(with_changes(current, changes), status=to)
             _insert_event(connection, current.sequence, RunEvent(now, "status", to.value))
-            write.record = self._write(connection, current, moved)
-            return write.record
+            return self._write(connection, current, moved)
 
     def update(self, run_id: RunId, **changes: Any) -> RunRecord:
-        with self._recent.writing(run_id) as write, self._database.write() as connection:
+        with self._database.write() as connection:
             current = read_run(connection, run_id, lock=True)
             changed = with_changes(current, changes)
-            write.record = current if changed == current else self._write(connection, current, changed)
-            return write.record
+            return current if changed == current else self._write(connection, current, changed)
 
     def list(self, query: RunQuery) -> Sequence[RunRecord]:
         # Salvage reads by key, so it cannot keep the order of a listing by metric.
@@ -167,9 +153,7 @@ class SqlRunStore:
             return found
 
     def delete(self, *run_ids: RunId) -> None:
-        with ExitStack() as writes, self._database.write() as connection:
-            for run_id in run_ids:
-                writes.enter_context(self._recent.writing(run_id))
+        with self._database.write() as connection:
             found = connection.execute(_TO_DELETE, {"run_ids": list(run_ids)}).all()
             for run_id, finished, _ in found:
                 if not finished:
@@ -192,13 +176,9 @@ class SqlRunStore:
         return replace(numbered, sequence=sequence)
 
     def _write(self, connection: Connection, current: RunRecord, changed: RunRecord) -> RunRecord:
-        """Write the changed columns. Raises Conflict where the stored version is not `current`'s any more."""
         written = replace(changed, version=current.version + 1)
         of_run = {"of_run": current.sequence}
-        guarded = of_run | {"of_version": current.version}
-        updated = connection.execute(UPDATE_RUN, _changes(to_row(current), to_row(written)) | guarded)
-        if updated.rowcount != 1:
-            raise _changed_meanwhile(read_run(connection, current.id))
+        connection.execute(UPDATE_RUN, _changes(to_row(current), to_row(written)) | of_run)
         if details := _changes(details_row(current), details_row(written)):
             connection.execute(UPDATE_DETAILS, details | of_run)
         if current.tags is written.tags and current.properties is written.properties:
@@ -208,13 +188,6 @@ class SqlRunStore:
         _delete_labels(connection, current.sequence, before - after)
         _insert_labels(connection, current.sequence, after - before)
         return written
-
-
-def _changed_meanwhile(current: RunRecord) -> Conflict:
-    return Conflict(
-        f"Run {current.id!r} was changed by somebody else: it is {current.status} now.",
-        hint="Read it again and decide anew.",
-    )
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

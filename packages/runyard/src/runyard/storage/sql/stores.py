@@ -21,7 +21,6 @@ from runyard.storage.sql.lineage import SqlLineageStore
 from runyard.storage.sql.metrics import SqlMetricStore
 from runyard.storage.sql.migration import migrate
 from runyard.storage.sql.nodes import SqlNodeStore, SqlNodeTaskStore
-from runyard.storage.sql.recent_runs import RecentRuns
 from runyard.storage.sql.run_transfer import SqlRunTransfer
 from runyard.storage.sql.runs import SqlRunStore
 from runyard.storage.sql.trials import SqlTrialStore
@@ -60,11 +59,10 @@ def open_stores(
     except BaseException:
         database.close()
         raise
-    recent = RecentRuns()
     return Stores(
         database,
-        SqlRunStore(database, recent),
-        SqlMetricStore(database, recent),
+        SqlRunStore(database),
+        SqlMetricStore(database),
         SqlFileStore(database),
         SqlAssetStore(database),
         SqlNodeStore(database),
