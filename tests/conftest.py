@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from runyard.node.home_socket import ask_socket
 from runyard.server.lifecycle import service_status, start_service, stop_service
@@ -18,6 +19,8 @@ from tests.wire_client import WireClient
 pytest_plugins = ["tests.leftovers", "tests.needs"]
 ENDING_SECONDS = 60.0
 _numbers = itertools.count(1)
+settings.register_profile("runyard", deadline=None)  # a busy machine fails no test by its slowness
+settings.load_profile("runyard")
 
 
 def pytest_configure() -> None:
