@@ -86,7 +86,7 @@ def kill_agents(yard: Yard, cluster: RayCluster, run: Run) -> None:
 
 
 def kill_actors(yard: Yard, cluster: RayCluster, run: Run) -> None:
-    actors = processes_named(b"ray::NodeAgent", cluster.processes())
+    actors = processes_named(b"ray::RayNodeAgent", cluster.processes())
     assert actors
     for pid in actors:
         kill(pid)
@@ -126,7 +126,7 @@ def test_a_run_can_still_be_canceled_without(
 
 
 def test_a_run_is_canceled_though_the_actor_of_a_node_is_frozen(yard: Yard, cluster: RayCluster, gang: Run) -> None:
-    actors = processes_named(b"ray::NodeAgent", cluster.processes())
+    actors = processes_named(b"ray::RayNodeAgent", cluster.processes())
     send(signal.SIGSTOP, actors[:1])
     gang.cancel()
     assert ended(gang).get_status() == "Canceled"
