@@ -217,7 +217,7 @@ class EngineSuite:
     def test_a_job_that_is_told_to_stop_ends_as_told_and_leaves_no_process(
         self, desk: EngineHarness, end_as: str
     ) -> None:
-        run = on_nodes("stopped-1", 2)
+        run = on_nodes(f"stopped-{end_as}", 2)  # what cleans up after one attempt must not meet the next
         ticket = desk.start(run, GOES_ON)
         desk.begun(run, 2)
         asked_at = time.monotonic()
