@@ -1,6 +1,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -96,6 +97,15 @@ def test_a_wait_ends_with_its_time(stores: Stores) -> None:
         assert work.wait("space", "one", first.asset.revision, 0.01).is_running
     finally:
         gate.set()
+
+
+def test_a_wait_for_work_that_has_ended_does_not_wait(stores: Stores) -> None:
+    work = begun(stores)
+    first = work.begin(OWNER, "space", "one", {}, lambda say: {})
+    ended = work.wait("space", "one", first.asset.revision, SECONDS)
+    begun_at = monotonic()
+    assert work.wait("space", "one", ended.asset.revision, SECONDS).asset == ended.asset
+    assert monotonic() - begun_at < SECONDS / 2
 
 
 def test_what_was_never_begun_is_not_found(stores: Stores) -> None:

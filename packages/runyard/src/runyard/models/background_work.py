@@ -68,11 +68,11 @@ class BackgroundWork:
         return WorkRecord(found, found.body["log"] if lines is None else "".join(lines))
 
     def wait(self, workspace: str, name: str, revision: int, seconds: float) -> WorkRecord:
-        """As `get`, once the asset's revision is above the given one, or after the time."""
+        """As `get`, once the work has ended or its asset's revision is above the given one, or after the time."""
         ends_at = monotonic() + seconds
         with self._changed:
             found = self.get(workspace, name)
-            while found.asset.revision <= revision and (left := ends_at - monotonic()) > 0:
+            while found.is_running and found.asset.revision <= revision and (left := ends_at - monotonic()) > 0:
                 self._changed.wait(left)
                 found = self.get(workspace, name)
         return found
