@@ -22,19 +22,25 @@ SIDE = """
 import os, sys
 from bench import measuring
 from bench.peers import process
+from bench.serving import iris
+from bench.serving.rounds import Rounds
 make, interleaved = process.open_peers, measuring.interleaved
 asks, hears = int(sys.argv[1]), int(sys.argv[2])
 process.open_peers = lambda wanted, folder: make({}, folder)
+iris.make_iris_for_peers = iris.make_iris
+iris.PEERS.clear()
 
 def in_turn(subject):
-    def run():
+    def run(*given):
         os.write(asks, b"?")
         os.read(hears, 1)
         try:
-            return subject()
+            return subject(*given)
         finally:
             os.write(asks, b".")
     return run
+
+Rounds._send = in_turn(Rounds._send)
 
 def taking_turns(subjects, *given, **named):
     return interleaved({name: in_turn(subject) for name, subject in subjects.items()}, *given, **named)
