@@ -119,11 +119,12 @@ class SqlAssetStore(SqlWorkspaces):
         return asset
 
     def get(self, workspace: str, kind: AssetKind, name: str, version: int | None = None) -> Asset:
-        query = _of_kind(workspace, kind).where(assets.c.name == name)
-        if version is not None:
-            query = query.where(assets.c.version == version)
+        named = {"of_workspace": workspace, "of_kind": kind.value, "named": name}
         with self._database.read() as connection:
-            row = connection.execute(query.order_by(assets.c.version.desc()).limit(1)).first()
+            if version is None:
+                row = connection.execute(_NEWEST, named).first()
+            else:
+                row = connection.execute(_OF_VERSION, named | {"of_version": version}).first()
         if row is None:
             raise _not_found(workspace, kind, name if version is None else f"{name}:{version}")
         return _to_asset(row)
@@ -183,6 +184,14 @@ def _not_found(workspace: str, kind: AssetKind, wanted: str) -> NotFound:
     return NotFound(f"There is no {wanted!r} among the {kind} of workspace {workspace!r}.")
 
 
+# Built once: building a statement takes longer than running it.
+_OF_NAME = select(*_COLUMNS).where(
+    assets.c.workspace == bindparam("of_workspace"),
+    assets.c.kind == bindparam("of_kind"),
+    assets.c.name == bindparam("named"),
+)
+_NEWEST = _OF_NAME.order_by(assets.c.version.desc()).limit(1)
+_OF_VERSION = _OF_NAME.where(assets.c.version == bindparam("of_version"))
 _WORKSPACE = tuple(workspaces.c[field.name] for field in fields(Workspace))
 _EXPERIMENT = tuple(experiments.c[field.name] for field in fields(Experiment))
 _ONE_WORKSPACE = select(*_WORKSPACE).where(workspaces.c.name == bindparam("named"))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,11 @@ class Database:
     # Threads of this process wait here instead of in SQLite, which polls with growing pauses.
     _write_turn: AbstractContextManager[Any] = field(default_factory=threading.RLock)
 
+    @cached_property
+    def _writing(self) -> Engine:
+        """The engine whose transactions take the write lock when they begin."""
+        return self.engine.execution_options(writes=True)
+
     @contextmanager
     def read(self) -> Iterator[Connection]:
         with _translated_errors(), self.engine.connect() as connection:
@@ -83,7 +88,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        with self._write_turn, _translated_errors(), self.engine.execution_options(writes=True).begin() as connection:
+        with self._write_turn, _translated_errors(), self._writing.begin() as connection:
             if self.fence.epoch is not None:
                 self.fence.check(connection)
             yield connection
@@ -92,7 +97,7 @@ class Database:
     def unchecked_write(self) -> Iterator[Connection]:
         """A write that checks neither the lease nor references: when SQLite rebuilds a table, reference checks would
         delete the rows that point to it."""
-        with self._write_turn, _translated_errors(), self.engine.execution_options(writes=True).connect() as connection:
+        with self._write_turn, _translated_errors(), self._writing.connect() as connection:
             if self.is_sqlite:
                 _set_foreign_keys(connection, "OFF")
             try:

@@ -28,6 +28,11 @@ _ONE = _WHOLE_RUNS.where(runs.c.id == bindparam("run_id"))
 _ONE_LOCKED = _ONE.with_for_update(of=runs, key_share=True)
 UPDATE_RUN = update(runs).where(runs.c.sequence == bindparam("of_run"))
 UPDATE_DETAILS = update(run_details).where(run_details.c.run == bindparam("of_run"))
+_SEQUENCE = select(runs.c.sequence).where(runs.c.id == bindparam("run_id"))
+_SEQUENCE_LOCKED = _SEQUENCE.with_for_update(key_share=True)
+_OF_NAME = (experiments.c.workspace == bindparam("of_workspace"), experiments.c.name == bindparam("named"))
+_COUNT_UP = update(experiments).where(*_OF_NAME).values(last_number=experiments.c.last_number + 1)
+_LAST_NUMBER = select(experiments.c.key, experiments.c.last_number).where(*_OF_NAME)
 
 
 def read_run(connection: Connection, run_id: RunId, *, lock: bool = False) -> RunRecord:
@@ -39,8 +44,7 @@ def read_run(connection: Connection, run_id: RunId, *, lock: bool = False) -> Ru
 
 def run_key(connection: Connection, run_id: RunId, *, lock: bool = False) -> int:
     """Sequence of the run. With `lock`, writers of this run wait for each other. Raises NotFound."""
-    query = select(runs.c.sequence).where(runs.c.id == run_id)
-    key: int | None = connection.execute(query.with_for_update(key_share=True) if lock else query).scalar()
+    key: int | None = connection.execute(_SEQUENCE_LOCKED if lock else _SEQUENCE, {"run_id": run_id}).scalar()
     if key is None:
         raise run_not_found(run_id)
     return key
@@ -115,10 +119,9 @@ def ensure_experiment(database: Database, connection: Connection, workspace: str
 
 def next_number(database: Database, connection: Connection, workspace: str, name: str) -> tuple[int, int]:
     """Key of the experiment and number of its next run. The row stays locked until the transaction ends."""
-    named = (experiments.c.workspace == workspace, experiments.c.name == name)
-    count_up = update(experiments).where(*named).values(last_number=experiments.c.last_number + 1)
-    if connection.execute(count_up).rowcount == 0:
+    named = {"of_workspace": workspace, "named": name}
+    if connection.execute(_COUNT_UP, named).rowcount == 0:
         ensure_experiment(database, connection, workspace, name)
-        connection.execute(count_up)
-    key, number = connection.execute(select(experiments.c.key, experiments.c.last_number).where(*named)).one()
+        connection.execute(_COUNT_UP, named)
+    key, number = connection.execute(_LAST_NUMBER, named).one()
     return key, number

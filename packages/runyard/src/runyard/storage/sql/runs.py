@@ -53,6 +53,10 @@ _TO_DELETE = (
     .with_for_update()
 )
 _DELETE = delete(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+# Built once: building a statement takes longer than running it.
+_SEQUENCE = select(runs.c.sequence).where(runs.c.id == bindparam("run_id"))
+_INSERT_RUN, _INSERT_DETAILS = insert(runs), insert(run_details)
+_INSERT_EVENT, _INSERT_LABELS = insert(run_events), insert(run_labels)
 
 
 class SqlRunStore:
@@ -162,15 +166,15 @@ class SqlRunStore:
             connection.execute(_DELETE, {"run_ids": [run_id for run_id, *_ in found]})
 
     def _insert(self, connection: Connection, run: RunRecord) -> RunRecord:
-        taken = connection.execute(select(runs.c.sequence).where(runs.c.id == run.id)).scalar()
+        taken = connection.execute(_SEQUENCE, {"run_id": run.id}).scalar()
         if taken is not None:
             raise AlreadyExists(f"There is already a run {run.id!r}.", hint="Choose another run id.")
         experiment_key, number = next_number(self._database, connection, run.workspace, run.experiment)
         numbered = replace(run, number=number)
-        added = connection.execute(insert(runs), to_row(numbered) | {"experiment_key": experiment_key})
+        added = connection.execute(_INSERT_RUN, to_row(numbered) | {"experiment_key": experiment_key})
         assert added.inserted_primary_key is not None
         sequence = added.inserted_primary_key[0]
-        connection.execute(insert(run_details), details_row(run) | {"run": sequence})
+        connection.execute(_INSERT_DETAILS, details_row(run) | {"run": sequence})
         _insert_labels(connection, sequence, label_digests(run.workspace, run.tags, run.properties))
         _insert_event(connection, sequence, RunEvent(run.created_at, "status", run.status.value))
         return replace(numbered, sequence=sequence)
@@ -196,12 +200,12 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, A
 
 def _insert_event(connection: Connection, sequence: int, event: RunEvent) -> None:
     row = {"run": sequence, "at": event.at, "kind": event.kind, "text": event.text}
-    connection.execute(insert(run_events), row)
+    connection.execute(_INSERT_EVENT, row)
 
 
 def _insert_labels(connection: Connection, sequence: int, labels: set[bytes]) -> None:
     if labels:
-        connection.execute(insert(run_labels), [{"label": label, "run": sequence} for label in labels])
+        connection.execute(_INSERT_LABELS, [{"label": label, "run": sequence} for label in labels])
 
 
 def _delete_labels(connection: Connection, sequence: int, labels: set[bytes]) -> None:
