@@ -62,7 +62,7 @@ test: $(VENV)/.dev ## all tests that need no server, cluster or container engine
 
 # An area is a folder of tests/, or tests/test_AREA.py. pytest exits with 5 where an area has nothing to run here.
 AREA_TESTS = $(RUN) -m pytest -m $(ON_ANY_MACHINE) -n 2 --durations=3
-test-%: $(VENV)/.dev ## the tests of one area: test-stores, test-sdk, test-repository
+test-%: $(VENV)/.dev ## the tests of one area: test-storage, test-sdk, test-repository
 	@[ -n "$(wildcard tests/$* tests/test_$*.py)" ] || { echo "There is no tests/$* and no tests/test_$*.py. Areas:" $(AREAS); exit 2; }
 	$(AREA_TESTS) $(wildcard tests/$* tests/test_$*.py)
 
@@ -78,7 +78,7 @@ check: $(VENV)/.dev ## lint, format, types, import layers
 	$(VENV)/bin/lint-imports
 
 openapi: $(VENV)/.dev ## write docs/openapi.json anew; whoever changes the wire commits it
-	RUNYARD_WRITE_GOLDEN=1 $(RUN) -m pytest -q tests/service/test_openapi.py
+	RUNYARD_WRITE_GOLDEN=1 $(RUN) -m pytest -q tests/server/test_openapi.py
 
 test-servers: $(VENV)/.dev $(VENV)/.fuzz ## the tests on a real PostgreSQL, Azurite and S3 server
 	$(RUN) -m pytest -m servers

@@ -21,7 +21,7 @@ import pytest
 from runyard.data.fuse import kernel
 from runyard.environments.interpreters import discover_interpreters
 from runyard.node.network.private_network import why_no_private_network
-from tests.mounting.children import NOBODY, ended_well
+from tests.data.mounting.children import NOBODY, ended_well
 
 WAITS_FOR = "needs "
 SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"

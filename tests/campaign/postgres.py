@@ -5,8 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from tests.conformance import postgres_server as server
 from tests.faults.yard import eventually
+from tests.storage.conformance import postgres_server as server
 
 
 class Postgres:

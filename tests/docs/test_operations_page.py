@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.backup.conftest import Yard, yard
 from tests.cli.conftest import RUNYARD
+from tests.storage.backup.conftest import Yard, yard
 
 __all__ = ["yard"]
 

@@ -10,7 +10,7 @@ import pytest
 from runyard.core.records.runs import RunId, RunStatus
 from runyard.testing.records import scalars
 from tests.faults.conftest import FULL
-from tests.service.sweep_parts import METRIC, SweepYard, opened
+from tests.runs.sweep_parts import METRIC, SweepYard, opened
 
 TRIALS = 10_000 if FULL else 100
 INTERVALS = 10

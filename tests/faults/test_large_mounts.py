@@ -6,7 +6,7 @@ import pytest
 
 from runyard.core.records.data import SourceFile
 from runyard.data.fuse import ReadOnlyMount, kernel
-from tests.mounting.attempt_mounts import AttemptMounts
+from tests.data.mounting.attempt_mounts import AttemptMounts
 
 
 @pytest.fixture
