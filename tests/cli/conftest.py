@@ -7,9 +7,21 @@ from typing import Any
 
 import pytest
 
+from tests.cli.forked_commands import ForkServer
 from tests.conftest import end_home
 
 RUNYARD = Path(sys.executable).with_name("runyard")
+
+
+_FORKED_OPTIONS = {"input", "env", "cwd", "timeout"}
+_servers: list[ForkServer] = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_server() -> Iterator[None]:
+    _servers.append(ForkServer())
+    yield
+    _servers.pop().close()
 
 
 class Shell:
@@ -29,8 +41,10 @@ class Shell:
         return done.stdout
 
     def _run(self, command: list[str], options: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-        settings: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120, "cwd": self.folder}
-        return subprocess.run(command, **{**settings, "env": self.variables, **options})
+        settings: dict[str, Any] = {"timeout": 120, "cwd": self.folder, "env": self.variables, **options}
+        if command[0] == str(RUNYARD) and settings.keys() <= _FORKED_OPTIONS and _servers:
+            return _servers[0].run(command, **settings)
+        return subprocess.run(command, capture_output=True, text=True, **settings)
 
 
 @pytest.fixture(scope="session")
