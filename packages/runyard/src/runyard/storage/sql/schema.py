@@ -3,10 +3,14 @@
 A change here needs a migration in `migrations/versions` and a new HEAD.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
+    Connection,
     Double,
     ForeignKey,
     Index,
@@ -15,6 +19,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     UniqueConstraint,
+    event,
     false,
 )
 
@@ -29,6 +34,22 @@ _RowKey = BigInteger().with_variant(Integer(), "sqlite")
 
 def _run_key(*, primary_key: bool = False) -> Column[int]:
     return Column("run", ForeignKey("runs.sequence", ondelete="CASCADE"), primary_key=primary_key, nullable=False)
+
+
+_partial: dict[Index, ColumnElement[bool]] = {}
+
+
+def _partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool]) -> None:
+    """Index the rows for which `where` holds."""
+    _partial[Index(name, *columns, sqlite_where=where)] = where
+
+
+@event.listens_for(metadata, "before_create")
+def _limit_indexes_on_postgres(target: MetaData, connection: Connection, **_: Any) -> None:
+    """Not when the indexes are made: it imports SQLAlchemy's whole PostgreSQL, also where SQLite alone is used."""
+    if connection.dialect.name == "postgresql":
+        for index, where in _partial.items():
+            index.dialect_options["postgresql"]["where"] = where
 
 
 workspaces = Table(
@@ -100,12 +121,12 @@ _TOP = runs.c.parent_id.is_(None)
 _OPEN = runs.c.finished == false()
 Index("runs_by_workspace", runs.c.workspace, runs.c.sequence)
 Index("runs_by_experiment", runs.c.experiment_key, runs.c.sequence)
-Index("top_runs_by_workspace", runs.c.workspace, runs.c.sequence, sqlite_where=_TOP, postgresql_where=_TOP)
-Index("top_runs_by_experiment", runs.c.experiment_key, runs.c.sequence, sqlite_where=_TOP, postgresql_where=_TOP)
+_partial_index("top_runs_by_workspace", runs.c.workspace, runs.c.sequence, where=_TOP)
+_partial_index("top_runs_by_experiment", runs.c.experiment_key, runs.c.sequence, where=_TOP)
 Index("runs_by_status", runs.c.workspace, runs.c.status, runs.c.sequence)
 Index("runs_by_creator", runs.c.workspace, runs.c.created_by, runs.c.sequence)
 Index("runs_by_parent", runs.c.parent_id, runs.c.sequence)
-Index("open_runs", runs.c.sequence, sqlite_where=_OPEN, postgresql_where=_OPEN)
+_partial_index("open_runs", runs.c.sequence, where=_OPEN)
 
 run_details = Table(
     "run_details",
@@ -172,11 +193,8 @@ metrics = Table(
 )
 _NUMERIC = metrics.c.last.isnot(None)
 for _scope in (metrics.c.workspace, metrics.c.experiment_key):
-    Index(
-        f"metrics_by_{_scope.name}",
-        *(_scope, metrics.c.name_key, metrics.c.last, metrics.c.run),
-        sqlite_where=_NUMERIC,
-        postgresql_where=_NUMERIC,
+    _partial_index(
+        f"metrics_by_{_scope.name}", _scope, metrics.c.name_key, metrics.c.last, metrics.c.run, where=_NUMERIC
     )
 
 metric_chunks = Table(
