@@ -26,7 +26,10 @@ class Tree:
         self.files = {_module(file, self.root): file for file in files}
         self.texts = {name: file.read_text(encoding="utf-8") for name, file in self.files.items()}
         self.parsed = {name: ast.parse(text) for name, text in self.texts.items()}
-        self.imports = {name: set(self._imported(ast.walk(tree))) - {name} for name, tree in self.parsed.items()}
+        self._found = {name: list(_import_statements(tree.body)) for name, tree in self.parsed.items()}
+        self.imports = {
+            name: set(self._imported(node for node, _ in found)) - {name} for name, found in self._found.items()
+        }
         self.imported_at_start = {name: set(self._imported(tree.body)) - {name} for name, tree in self.parsed.items()}
 
     def _imported(self, nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -48,13 +51,12 @@ class Tree:
 
     def hidden(self) -> list[str]:
         """MODULE:LINE of each import of an own module inside a function."""
-        found = set()
-        for name, tree in self.parsed.items():
-            for function in ast.walk(tree):
-                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                    inner = (node for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom))
-                    found |= {f"{name}:{node.lineno}" for node in inner if any(self._imported([node]))}
-        return sorted(found)
+        return sorted(
+            f"{name}:{node.lineno}"
+            for name, found in self._found.items()
+            for node, is_hidden in found
+            if is_hidden and any(self._imported([node]))
+        )
 
     def cycles(self) -> list[list[str]]:
         """Import cycles, as the modules of each; imports inside functions do not count."""
@@ -109,6 +111,20 @@ def main() -> None:
             + " | ".join(f"{value:g}" if isinstance(value, int | float) else value for value in row.values())
             + " |"
         )
+
+
+def _import_statements(
+    body: Iterable[ast.AST], *, is_hidden: bool = False
+) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """All imports below these statements, with whether each is inside a function. Expressions hold none."""
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, is_hidden
+        within = is_hidden or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, name, ())
+            if isinstance(inner, list):  # the body of a lambda is an expression
+                yield from _import_statements(inner, is_hidden=within)
 
 
 def _module(file: Path, root: Path) -> str:
