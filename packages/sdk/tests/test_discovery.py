@@ -27,13 +27,13 @@ class Finding(unittest.TestCase):
         """Put the stand-in `runyard` into a folder; its path."""
         path = os.path.join(folder or self.programs, "runyard")
         with open(os.path.join(HERE, "stand_in_runyard.py")) as source, open(path, "w") as sink:
-            sink.write("#!{}\n".format(sys.executable) + source.read())
+            sink.write("#!{} -S\n".format(sys.executable) + source.read())
         os.chmod(path, stat.S_IRWXU)
         return path
 
     def begin(self, code=ASK, **variables):
         environment = {"PYTHONPATH": SOURCE, "RUNYARD_HOME": self.home, "PATH": self.programs, "HOME": self.home}
-        return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        return subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 env=dict(environment, **variables))
 
     def ask(self, code=ASK, **variables):
