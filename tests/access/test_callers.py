@@ -17,6 +17,8 @@ from tests.attempts import begin_attempt
 from tests.server.operations import Operation, operations
 from tests.wire_client import WireClient
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parent / "golden" / "callers.txt"
 BLOBS = "workspaceblobstore"
 WRITE_ANEW = "RUNYARD_WRITE_GOLDEN"

@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.conftest import Shell
 
+pytestmark = pytest.mark.slow
+
 PARTS = ["system", "home", "disk", "service", "Python", "uv", "compiler", "git", "mounts", "GPU"]
 PARTS_OF_ENVIRONMENTS = ["container engine", "conda"]
 PARTS_OF_SEVERAL_NODES = ["Open MPI", "MPI compilers", "network of runs", "stack dumps", "Ray"]

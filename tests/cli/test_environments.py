@@ -7,6 +7,8 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.conftest import end_home
 
+pytestmark = pytest.mark.slow
+
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 SUBMIT = """
 from azureml.core import Environment, Experiment, ScriptRunConfig, Workspace

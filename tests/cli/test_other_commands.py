@@ -10,6 +10,8 @@ import pytest
 from tests.cli.conftest import RUNYARD, Shell
 from tests.conftest import end_home
 
+pytestmark = pytest.mark.slow
+
 Runs = dict[str, str]
 
 

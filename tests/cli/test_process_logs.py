@@ -4,8 +4,12 @@ import signal
 import subprocess
 import threading
 
+import pytest
+
 from runyard.process_logs.output import RotatingFile
 from tests.cli.conftest import RUNYARD
+
+pytestmark = pytest.mark.slow
 
 
 def lines_of(shell, *arguments):

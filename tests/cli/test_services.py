@@ -11,6 +11,8 @@ import pytest
 from tests.cli.conftest import RUNYARD, Shell
 from tests.servers.certificates import make_certificate
 
+pytestmark = pytest.mark.slow
+
 SCORE = """
 import json, os
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.cli.conftest import RUNYARD, Shell
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import argparse
 from azureml.core import Run

@@ -17,6 +17,8 @@ from tests.attempts import begin_attempt
 from tests.open_service import OpenService, serving_outside
 from tests.wire_client import WireClient
 
+pytestmark = pytest.mark.slow
+
 BLOBS = "workspaceblobstore"
 PLACE = {"dataPath": {"datastoreName": BLOBS, "relativePath": "out"}}
 

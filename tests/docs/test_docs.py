@@ -15,6 +15,8 @@ from runyard.serving.deployments.parameters import PARAMETERS
 from tests.conftest import end_home
 from tests.docs.markdown import anchors, lay_out, links, python_blocks
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/**/*.md")])
 PAGES_WITH_CODE = [page for page in PAGES if python_blocks(page)]

@@ -7,6 +7,8 @@ import pytest
 from tests.cli.conftest import RUNYARD
 from tests.storage.backup.conftest import Yard, yard
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["yard"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"

@@ -20,6 +20,8 @@ from tests.cli.conftest import RUNYARD
 from tests.conftest import end_home
 from tests.docs import test_operations_page
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 SERVER, OPERATIONS = DOCS / "server.md", DOCS / "operations.md"
 A_RUN = "from azureml.core import *; Experiment(Workspace.from_config(), 'page').start_logging().complete()"

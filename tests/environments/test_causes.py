@@ -15,6 +15,8 @@ from tests.environments.index_server import Index, serving
 from tests.environments.wheelhouse import add_source, add_wheel
 from tests.servers.certificates import make_certificate
 
+pytestmark = pytest.mark.slow
+
 DEMO = EnvironmentSpec(python="3.11", requirements=("demo",))
 COMPILES = """
 import subprocess

@@ -22,6 +22,8 @@ from runyard.testing.small_disk import mounted
 from tests.environments.compilable import add_horovod, add_open_mpi
 from tests.environments.wheelhouse import add_wheel
 
+pytestmark = pytest.mark.slow
+
 SPEC = EnvironmentSpec(requirements=("tensorflow==1.13.2", *build_dependencies(["horovod"])), builds=("horovod",))
 BUILDING = "Building horovod==0.16.1 against tensorflow==1.13.2"
 

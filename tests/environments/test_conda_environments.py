@@ -18,6 +18,8 @@ from tests.environments.conda_tool.installing import install_micromamba
 from tests.environments.conda_tool.served import served
 from tests.environments.wheelhouse import add_wheel
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def channel(tmp_path: Path) -> CondaChannel:

@@ -21,6 +21,8 @@ from tests.attempts import node_of
 from tests.environments.compilable import add_horovod, add_open_mpi
 from tests.environments.wheelhouse import add_wheel
 
+pytestmark = pytest.mark.slow
+
 SPEC = EnvironmentSpec(requirements=("tensorflow==1.13.2", *build_dependencies(["horovod"])), builds=("horovod",))
 
 

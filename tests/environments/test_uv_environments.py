@@ -19,6 +19,8 @@ from runyard.environments.lockfile import LockFile
 from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.wheelhouse import add_source, add_wheel
 
+pytestmark = pytest.mark.slow
+
 DEMO = EnvironmentSpec(requirements=("demo",))
 
 

@@ -14,6 +14,8 @@ import pytest
 from tests.serving.scoring_models import inference, registered, registered_without_code, scikit_learn_python, submitter
 from tests.wire_client import WireClient
 
+pytestmark = pytest.mark.slow
+
 IRIS = """
 import joblib
 from sklearn.linear_model import LogisticRegression

@@ -33,6 +33,8 @@ from tests.node.test_recovery import (
 )
 from tests.processes import stopped
 
+pytestmark = pytest.mark.slow
+
 SLEEPS = "import os, time\nprint('script=%d' % os.getpid(), flush=True)\ntime.sleep(600)\n"
 SHOWS_OPEN_FILES = """
 import os

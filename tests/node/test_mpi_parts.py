@@ -17,6 +17,8 @@ from runyard.runs.launch.mpi import mpi_layout
 from runyard.runs.launch.variables import RunContext
 from tests.node.conftest import a_plan, is_running, pid_from, rank_log
 
+pytestmark = pytest.mark.slow
+
 TELLS_RANK = """
 import os
 print('rank', os.environ['OMPI_COMM_WORLD_RANK'], 'of', os.environ['OMPI_COMM_WORLD_SIZE'], os.getcwd(), flush=True)

@@ -10,6 +10,8 @@ from runyard.core.records.launch_plan import NodePlan, PortRequest
 from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import a_rank, is_running, pid_from, rank_log
 
+pytestmark = pytest.mark.slow
+
 TELLS_WHERE = """
 import os, socket
 print('cwd', os.getcwd(), 'port', os.environ.get('PORT'), 'rank', os.environ['RUNYARD_RANK'], flush=True)

@@ -14,6 +14,8 @@ from runyard.node.home_socket import ask_agent
 from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import a_plan, driver_log, is_running, pid_from
 
+pytestmark = pytest.mark.slow
+
 WAITS_FOR_FILE = """
 import os, time
 print('script=%d' % os.getpid(), flush=True)

@@ -18,6 +18,8 @@ from tests.node.conftest import a_plan, is_running, pid_from
 from tests.node.test_recovery import WAITS_FOR_FILE, let_go, supervisor_pid
 from tests.processes import stopped
 
+pytestmark = pytest.mark.slow
+
 ALIVE, LOST = [ObservedTask(NodeTaskPhase.ALIVE)], [ObservedTask(NodeTaskPhase.LOST)]
 
 

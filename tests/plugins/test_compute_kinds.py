@@ -17,6 +17,8 @@ from runyard.compute.registry import GROUP
 from tests.conftest import end_home
 from tests.plugins.installing import install, start_with
 
+pytestmark = pytest.mark.slow
+
 TOY = Path(__file__).with_name("toy_compute.py")
 OWN_PYTHON = {"python": {"userManagedDependencies": True, "interpreterPath": sys.executable}}
 SECONDS = 60.0

@@ -31,6 +31,8 @@ from runyard.testing.records import AT, a_run
 from tests.grants import access_to
 from tests.storage.conformance.conftest import database_url, postgres_url
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["database_url", "postgres_url"]
 PIECE = 1000
 

@@ -14,6 +14,8 @@ from azureml.exceptions import UserErrorException
 from runyard_sdk.client import Client, quoted_path
 from tests.sdk.yard import submit
 
+pytestmark = pytest.mark.slow
+
 LARGE = 3 << 20
 SCRIPT = "print('sent')"
 

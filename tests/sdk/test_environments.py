@@ -14,6 +14,8 @@ from azureml.core.environment import DockerBuildContext
 from azureml.exceptions import ExperimentExecutionException, UserErrorException
 from tests.sdk.yard import config
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "pass w0rd of a registry"
 
 

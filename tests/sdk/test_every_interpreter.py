@@ -8,6 +8,8 @@ import pytest
 
 from tests.needs import interpreters
 
+pytestmark = pytest.mark.slow
+
 SDK = Path(__file__).resolve().parents[2] / "packages" / "sdk"
 FOUND = interpreters()
 

@@ -11,6 +11,8 @@ from tests.needs import interpreters
 from tests.open_service import OpenService, serving_outside
 from tests.sdk.test_every_interpreter import SDK
 
+pytestmark = pytest.mark.slow
+
 ASK = """
 from runyard_sdk.client import Client
 from runyard_sdk.errors import ServiceUnavailable

@@ -18,7 +18,7 @@ from azureml.tensorboard.export import export_to_tensorboard
 from azureml.tensorboard.tensorboard import _update_file
 from tests.sdk.yard import submit
 
-pytestmark = pytest.mark.usefixtures("own_temporary_folder")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_temporary_folder")]
 PATIENCE_SECONDS = 120
 TRAINING = """
 import sys

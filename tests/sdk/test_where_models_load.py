@@ -4,8 +4,12 @@ import os
 import pickle
 from pathlib import Path
 
+import pytest
+
 from azureml.core import Model
 from tests.sdk.served import deployed
+
+pytestmark = pytest.mark.slow
 
 ESTIMATOR = "__import__('sklearn.dummy').dummy.DummyClassifier(strategy='constant', constant=1).fit([[0]], [1])"
 NOTE = "open({path!r}, 'a').write('%d %s\\n' % ((lambda os: (os.getpid(), os.environ.get('RUNYARD_WORKER')))({os})))"

@@ -16,6 +16,8 @@ from azureml import _yaml
 from azureml._yaml import YamlError, dumps, parser
 from azureml._yaml.values import Builder, checked_text
 
+pytestmark = pytest.mark.slow
+
 TEXTS = runpy.run_path(str(Path(__file__).parents[2] / "packages" / "sdk" / "tests" / "conda_texts.py"))["TEXTS"]
 PIECES = (
     *("a", "b: ", "- ", "-", "key: ", "k:", "\n", "\n  ", "\n    ", "\n ", "\n\n", " ", "  ", "# c", " # c", "x y"),

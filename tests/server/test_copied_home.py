@@ -17,6 +17,8 @@ from runyard_sdk.discovery import locate, running
 from tests.conftest import end_home
 from tests.wire_client import WireClient
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def original(home: Path):

@@ -18,6 +18,8 @@ from tests.servers import unit_manager
 from tests.servers.certificates import make_certificate
 from tests.wire_client import WireClient
 
+pytestmark = pytest.mark.slow
+
 UNIT_FILE = Path(__file__).parents[2] / "examples" / "server" / "runyard.service"
 DEFAULT_KILL_MODE = "control-group"
 POINTS = 200

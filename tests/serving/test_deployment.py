@@ -12,6 +12,8 @@ from runyard.core.records.launch_plan import EnvironmentSpec
 from runyard.core.records.web_services import Scale, ServedModel, ServiceAuth, ServiceState, ServingLimits
 from tests.serving.hosting import ECHO, Hosting, ask, eventually, is_alive
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_script_answers_once_its_deployment_has_ended(hosting: Hosting) -> None:
     seen = hosting.deploy(spec := hosting.spec())

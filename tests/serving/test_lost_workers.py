@@ -11,6 +11,8 @@ from runyard.core.records.web_services import Scale, ServiceState, ServingLimits
 from tests.serving.hosting import ECHO, Hosting, ask, eventually, is_alive
 from tests.serving.load import under_load
 
+pytestmark = pytest.mark.slow
+
 BY_WISH = """
 import ctypes, os, subprocess, sys, time
 

@@ -17,6 +17,8 @@ from tests.processes import stopped
 from tests.serving.hosting import Hosting, ask, eventually, is_alive
 from tests.serving.test_updates import answering, taking_a_while
 
+pytestmark = pytest.mark.slow
+
 
 def is_healthy_since(version: int, seen: ObservedService) -> bool:
     """Whether a gateway that came later says so: the file of a killed one goes on saying it."""

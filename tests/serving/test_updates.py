@@ -10,6 +10,8 @@ from runyard.core.records.web_services import Scale, ServiceState
 from tests.serving.hosting import Hosting, ask, eventually, is_alive
 from tests.serving.load import under_load
 
+pytestmark = pytest.mark.slow
+
 
 def answering(word: str) -> str:
     return f"def init(): pass\ndef run(body):\n    return {word!r}\n"

@@ -17,6 +17,8 @@ from runyard.server.lifecycle.control import count_web_services
 from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import os
 def init():

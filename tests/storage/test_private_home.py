@@ -16,6 +16,8 @@ from runyard_sdk.errors import ServiceUnavailable
 from runyard_sdk.home import ensured_home, why_not_ours
 from tests.wire_client import WireClient
 
+pytestmark = pytest.mark.slow
+
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 

@@ -19,6 +19,8 @@ from runyard.testing.small_disk import mounted
 from tests.open_service import OpenService, serving_outside
 from tests.servers.gateway import Gateway
 
+pytestmark = pytest.mark.slow
+
 QUICK = NetworkRules(retry_seconds=2.0, silence_seconds=5.0)
 _numbers = itertools.count(1)
 

@@ -14,6 +14,8 @@ from runyard.data.transfers.segments import BlockKey
 from runyard.testing.small_disk import mounted
 from tests.data.transfers.memory_store import MemoryStore
 
+pytestmark = pytest.mark.slow
+
 MB = 1 << 20
 HOUR = timedelta(hours=1)
 forked = multiprocessing.get_context("fork")

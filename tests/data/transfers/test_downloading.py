@@ -17,6 +17,8 @@ from runyard.data.transfers import BlockCache, download
 from runyard.testing.small_disk import mounted
 from tests.data.transfers.memory_store import MemoryStore
 
+pytestmark = pytest.mark.slow
+
 MB = 1 << 20
 PART = 8 * MB
 HUGE = random.Random(5).randbytes(68 * MB + 321)

@@ -11,6 +11,8 @@ from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import driver_log
 from tests.node.data.conftest import dataset, node_log, on_folder, one_file, output, reference, run, whole_folder
 
+pytestmark = pytest.mark.slow
+
 LISTS = """
 import os, sys
 for folder, _, names in sorted(os.walk(sys.argv[1])):

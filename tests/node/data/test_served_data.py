@@ -18,6 +18,8 @@ from tests.node.conftest import driver_log, is_running, pid_from
 from tests.node.data.conftest import dataset, node_log, run
 from tests.node.data.web_server import WebServer
 
+pytestmark = pytest.mark.slow
+
 BIG = os.urandom(1 << 20) * 20
 READS = "import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], 'rb').read()).hexdigest())"
 READS_WHEN_TOLD = """

@@ -18,6 +18,8 @@ from runyard.node.mpi.rank_starter import IN_RANK
 from runyard.node.network.private_network import PrivateNetwork
 from tests.node.mpi.job import LAUNCHER_LOG, mpi_plan
 
+pytestmark = pytest.mark.slow
+
 TELLS_VARIABLES = """
 import json, os, sys
 print(json.dumps([dict(os.environ), os.getcwd(), sys.argv[1:]]))

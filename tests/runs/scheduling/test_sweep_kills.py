@@ -7,10 +7,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runyard.core.records.runs import RunStatus
 from runyard.storage.sql.stores import open_stores
 from tests.runs.scheduling.sweep_stage import SWEEP, SweepStage
 from tests.runs.sweep_parts import Killed, KilledAfter
+
+pytestmark = pytest.mark.slow
 
 _S = RunStatus
 

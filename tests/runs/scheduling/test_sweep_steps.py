@@ -20,6 +20,8 @@ from tests.grants import access_to
 from tests.runs.scheduling.scripted import FullDisk
 from tests.runs.scheduling.sweep_stage import SWEEP, SweepStage
 
+pytestmark = pytest.mark.slow
+
 _S = RunStatus
 
 

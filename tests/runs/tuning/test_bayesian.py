@@ -11,6 +11,8 @@ from runyard.runs.kinds.sweep.sampling.observations import KnownTrial
 from runyard.runs.kinds.sweep.sampling.samplers import Sampler, sampler_of
 from tests.runs.tuning.asked import a_sampling, a_spec
 
+pytestmark = pytest.mark.slow
+
 MIXED = {
     "--lr": ["uniform", [0, 1]],
     "--layers": ["quniform", [1, 8, 1]],

@@ -1,5 +1,7 @@
 import pytest
 
+pytestmark = pytest.mark.slow
+
 MODELS = """
 import joblib, numpy, pandas, pickle
 from sklearn.compose import ColumnTransformer

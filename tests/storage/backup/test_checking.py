@@ -18,6 +18,8 @@ from runyard.testing.records import scalars
 from tests.storage.backup.homes import Home, quiet, take
 from tests.storage.conformance.conftest import postgres_url
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["postgres_url"]
 
 

@@ -15,6 +15,8 @@ from runyard.storage.sql.schema import metadata
 from tests.storage.conformance.conftest import postgres_url
 from tests.wire_client import WireClient
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["postgres_url"]
 
 

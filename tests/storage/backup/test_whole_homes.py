@@ -8,6 +8,8 @@ from runyard.storage.sql.schema import metadata
 from tests.storage.backup.conftest import Yard
 from tests.storage.conformance.conftest import postgres_url
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["postgres_url"]
 ANOTHER_RUN = """
 from azureml.core import Experiment, Workspace

@@ -12,6 +12,8 @@ from runyard.runs.history.journal_lines import parse_journal
 from runyard.storage.sql.stores import Stores
 from runyard.testing.records import AT, a_file, a_run, a_workspace, scalars
 
+pytestmark = pytest.mark.slow
+
 RUN = RunId("r1")
 TIMES = 20
 NODE = Node("vision", "cluster", "node", "127.0.0.2", NodeState.IDLE, AT)
