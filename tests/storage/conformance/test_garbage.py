@@ -1,7 +1,7 @@
 """What is done with every delivery or look leaves nothing to the garbage collector, which the service runs seldom."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,8 +11,6 @@ from runyard.core.records.runs import RunId, RunQuery
 from runyard.runs.history.journal_lines import parse_journal
 from runyard.storage.sql.stores import Stores
 from runyard.testing.records import AT, a_file, a_run, a_workspace, scalars
-
-pytestmark = pytest.mark.slow
 
 RUN = RunId("r1")
 TIMES = 20
@@ -35,6 +33,15 @@ HOT: dict[str, Callable[[Stores], object]] = {
     "list runs": lambda stores: stores.runs.list(RunQuery("vision")),
     "parse journal": lambda _: parse_journal(b'["m","loss",0.5,null,1.0]\n["tag","a","b"]\n'),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_heap() -> Iterator[None]:
+    """Keep what the tests before have left out of each collection: it takes most of a second to look at."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize("name", HOT)
