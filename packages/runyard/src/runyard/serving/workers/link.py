@@ -80,8 +80,9 @@ class WorkerLink(asyncio.Protocol):
         self.is_open = True
 
     def start(self, facts: dict[str, Any]) -> None:
-        """Send the START frame: what the worker loads."""
-        self._write([encode(FrameKind.START, json.dumps(facts).encode())])
+        """Send the START frame: what the worker loads. Does nothing after `close`."""
+        if self.is_open:
+            self._write([encode(FrameKind.START, json.dumps(facts).encode())])
 
     def send(self, requests: Sequence[WorkerRequest]) -> bool:
         """Send them in one frame. Returns False when the worker is gone; then none of them has reached it."""
@@ -102,6 +103,8 @@ class WorkerLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
+        if not self.is_open:  # closed before there was a connection
+            self._transport.write_eof()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -132,10 +135,14 @@ class WorkerLink(asyncio.Protocol):
         self.is_open = False
         self._owner.closed(str(error) if error else "")
 
-    def _fail(self, why: str) -> None:
+    def abort(self) -> None:
+        """Close the socket at once."""
         self.is_open = False
         if self._transport is not None:
             self._transport.abort()
+
+    def _fail(self, why: str) -> None:
+        self.abort()
         self._owner.hung(why)
 
     def _write(self, pieces: list[bytes]) -> None:

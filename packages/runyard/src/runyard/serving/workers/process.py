@@ -152,8 +152,11 @@ class WorkerProcess:
 
     async def _run(self, ours: socket.socket) -> None:
         exited = self._loop.create_task(self._exit())
-        transport, _ = await self._loop.create_unix_connection(lambda: self.link, sock=ours)
-        self.link.start(start_facts(self._folder, self._revision))
+        try:
+            await self._loop.create_unix_connection(lambda: self.link, sock=ours)
+            self.link.start(start_facts(self._folder, self._revision))
+        except Exception as error:  # whoever ends the worker waits for the end of this task
+            self.kill(f"The worker could not be told what to load: {type(error).__name__}: {error}.")
         closed = self._loop.create_task(self._closed.wait())
         await asyncio.wait((exited, closed), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((exited,), timeout=_EXIT_SECONDS if not self._is_finishing else None)
@@ -162,7 +165,7 @@ class WorkerProcess:
             await exited
         # Read the answers that it had written before its end.
         await asyncio.wait((closed,), timeout=_EOF_SECONDS)
-        transport.abort()
+        self.link.abort()
         self._settle(exited.result())
         await asyncio.to_thread(kill_worker_tree, self._folder.home, self.name)
         self.ended.set_result(None)
