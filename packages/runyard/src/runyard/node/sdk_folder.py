@@ -74,6 +74,8 @@ def _file_versions(folder: str) -> Iterator[str]:
     """Path, size and time of each Python file below."""
     with os.scandir(folder) as entries:
         for entry in entries:
+            if entry.name == "__pycache__":
+                continue  # another user's service may have made it, for itself alone
             if entry.is_dir():
                 yield from _file_versions(entry.path)
             elif entry.name.endswith(".py"):
