@@ -58,11 +58,11 @@ ci-setup: ## system packages by name; needs root only when one is missing
 
 # Most tests wait for other processes most of the time: more of them at once than there are processors is no loss.
 test: $(VENV)/.dev ## all tests that need no server, cluster or container engine
-	$(RUN) -m pytest -m $(ON_ANY_MACHINE) -n 4 --dist worksteal --durations=5
+	$(RUN) -m pytest -m $(ON_ANY_MACHINE) --fork-services -n 4 --dist worksteal --durations=5
 
 # An area is a folder of tests/, or tests/test_AREA.py. pytest exits with 5 where an area has nothing to run here.
 # The slow ones run with SLOW=1 and in `make test`.
-AREA_TESTS = $(RUN) -m pytest -m $(ON_ANY_MACHINE)$(if $(SLOW),," and not slow") -n 2 --dist worksteal --durations=3
+AREA_TESTS = $(RUN) -m pytest -m $(ON_ANY_MACHINE)$(if $(SLOW),," and not slow") --fork-services -n 2 --dist worksteal --durations=3
 test-%: $(VENV)/.dev ## the tests of one area in seconds: test-storage, test-sdk; SLOW=1 for all of them
 	@[ -n "$(wildcard tests/$* tests/test_$*.py)" ] || { echo "There is no tests/$* and no tests/test_$*.py. Areas:" $(AREAS); exit 2; }
 	$(AREA_TESTS) $(wildcard tests/$* tests/test_$*.py)

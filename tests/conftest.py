@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from runyard.node.home_socket import ask_socket
 from runyard.server.lifecycle import service_status, start_service, stop_service
+from tests.forked_processes import ForkServer, forked_services, started_programs
 from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 
@@ -23,9 +24,36 @@ settings.register_profile("runyard", deadline=None)  # a busy machine fails no t
 settings.load_profile("runyard")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fork-services", action="store_true", help="start services as forks: a third of the time")
+
+
 def pytest_configure() -> None:
     if not entry_points(group="runyard.compute"):
         raise pytest.UsageError("runyard was installed before it had entry points. Run: make .venv/.dev")
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def services_are_forks(request: pytest.FixtureRequest) -> Iterator[None]:
+    if not request.config.getoption("--fork-services"):
+        yield
+        return
+    with forked_services(request.getfixturevalue("fork_server")):
+        yield
+
+
+@pytest.fixture
+def services_are_programs() -> Iterator[None]:
+    """For tests of the start itself."""
+    with started_programs():
+        yield
 
 
 @pytest.fixture

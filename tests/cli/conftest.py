@@ -7,28 +7,20 @@ from typing import Any
 
 import pytest
 
-from tests.cli.forked_commands import ForkServer
 from tests.conftest import end_home
+from tests.forked_processes import ForkServer
 
 RUNYARD = Path(sys.executable).with_name("runyard")
 
 
 _FORKED_OPTIONS = {"input", "env", "cwd", "timeout"}
-_servers: list[ForkServer] = []
-
-
-@pytest.fixture(scope="session", autouse=True)
-def fork_server() -> Iterator[None]:
-    _servers.append(ForkServer())
-    yield
-    _servers.pop().close()
 
 
 class Shell:
     """The real command, in a home of its own, outside a terminal unless a test gives it one."""
 
-    def __init__(self, home: Path, folder: Path) -> None:
-        self.home, self.folder = home, folder
+    def __init__(self, home: Path, folder: Path, forks: ForkServer) -> None:
+        self.home, self.folder, self._forks = home, folder, forks
         self.variables = {**os.environ, "RUNYARD_HOME": str(home), "TZ": "UTC", "COLUMNS": "200"}
 
     def __call__(self, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -42,15 +34,15 @@ class Shell:
 
     def _run(self, command: list[str], options: dict[str, Any]) -> subprocess.CompletedProcess[str]:
         settings: dict[str, Any] = {"timeout": 120, "cwd": self.folder, "env": self.variables, **options}
-        if command[0] == str(RUNYARD) and settings.keys() <= _FORKED_OPTIONS and _servers:
-            return _servers[0].run(command, **settings)
+        if command[0] == str(RUNYARD) and settings.keys() <= _FORKED_OPTIONS:
+            return self._forks.run(command, **settings)
         return subprocess.run(command, capture_output=True, text=True, **settings)
 
 
 @pytest.fixture(scope="session")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+def shell(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Shell]:
     folder = tmp_path_factory.mktemp("cli")
-    opened = Shell(folder / "home", folder)
+    opened = Shell(folder / "home", folder, fork_server)
     yield opened
     end_home(opened.home)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import RUNYARD, Shell
+from tests.forked_processes import ForkServer
 from tests.open_service import OpenService, serving_outside
 
 FILES = {f"{number}.txt": str(number) * (number + 1) for number in range(5)} | {"deep/large.bin": "x" * (9 << 20)}
@@ -28,9 +29,9 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenService]:
 
 
 @pytest.fixture
-def here(far: OpenService, tmp_path: Path) -> Shell:
+def here(far: OpenService, tmp_path: Path, fork_server: ForkServer) -> Shell:
     """A user of that service, with a home of their own that no service runs in."""
-    shell = Shell(tmp_path / "home", tmp_path)
+    shell = Shell(tmp_path / "home", tmp_path, fork_server)
     shell.variables |= {
         "RUNYARD_URL": far.url,
         "RUNYARD_TOKEN": far.facts["token"],

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.conftest import end_home
+from tests.forked_processes import ForkServer
 
 pytestmark = pytest.mark.slow
 
@@ -24,10 +25,10 @@ print(run.id)
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+def shell(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Shell]:
     """A home of its own: these tests change what workspaces build from."""
     folder = tmp_path_factory.mktemp("environments")
-    opened = Shell(folder / "home", folder)
+    opened = Shell(folder / "home", folder, fork_server)
     (folder / "source").mkdir()
     (folder / "source" / "train.py").write_text("import iniconfig; print(iniconfig.__name__)", encoding="utf-8")
     yield opened

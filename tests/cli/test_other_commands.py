@@ -9,14 +9,15 @@ import pytest
 
 from tests.cli.conftest import RUNYARD, Shell
 from tests.conftest import end_home
+from tests.forked_processes import ForkServer
 
 pytestmark = pytest.mark.slow
 
 Runs = dict[str, str]
 
 
-def test_the_service_comes_and_goes(tmp_path: Path) -> None:
-    shell = Shell(tmp_path / "home", tmp_path)
+def test_the_service_comes_and_goes(tmp_path: Path, fork_server: ForkServer) -> None:
+    shell = Shell(tmp_path / "home", tmp_path, fork_server)
     assert shell("status").returncode == 4
     assert json.loads(shell("status", "-o", "json").stdout)["running"] is False
     try:
@@ -26,7 +27,7 @@ def test_the_service_comes_and_goes(tmp_path: Path) -> None:
         assert running["kept"]
         assert shell("up").returncode == 0
         assert json.loads(shell("status", "-o", "json").stdout)["pid"] == running["pid"]
-        _check_status_from_elsewhere(Shell(tmp_path / "users", tmp_path), shell.home, running["url"])
+        _check_status_from_elsewhere(Shell(tmp_path / "users", tmp_path, fork_server), shell.home, running["url"])
     finally:
         assert shell("down").returncode == 0
         assert shell("status").returncode == 4

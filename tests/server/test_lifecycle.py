@@ -26,7 +26,7 @@ from runyard_sdk.errors import ServiceUnavailable
 from runyard_sdk.start import ensure
 from tests.wire_client import WireClient
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("services_are_programs")]
 
 START = "import sys; from pathlib import Path; from runyard.server.lifecycle import start_service; "
 START += "print(start_service(Path(sys.argv[1]), keep=False)['pid'])"

@@ -9,6 +9,7 @@ import pytest
 from runyard.storage.backup.folder import BackupFolder
 from tests.cli.conftest import Shell
 from tests.conftest import end_home
+from tests.forked_processes import ForkServer
 from tests.storage.backup.homes import Home
 from tests.storage.backup.programs import DESCRIBE, FILL, SCORE, TRAIN
 
@@ -39,8 +40,8 @@ class Yard(Shell):
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    made = Yard(tmp_path / "home", tmp_path)
+def yard(tmp_path: Path, fork_server: ForkServer) -> Iterator[Yard]:
+    made = Yard(tmp_path / "home", tmp_path, fork_server)
     yield made
     end_home(made.home)
 

@@ -34,10 +34,10 @@ def test_a_lost_home_comes_back_whole_from_its_backup(yard):
     assert yard.described() == before
 
 
-def test_a_backup_of_a_running_service_can_be_used_beside_it(yard, tmp_path):
+def test_a_backup_of_a_running_service_can_be_used_beside_it(yard, tmp_path, fork_server):
     yard.python(ANOTHER_RUN)
     yard.must("backup", tmp_path / "backups")
-    second = Yard(tmp_path / "second", tmp_path)
+    second = Yard(tmp_path / "second", tmp_path, fork_server)
     second.must("restore", tmp_path / "backups")
     try:
         assert len(second.must("runs", "list")) == 1
