@@ -33,7 +33,7 @@ open("outputs/sum.txt", "w").write(str(total))
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def petals(shell: Shell) -> tuple[str, str]:
     """Ids of a dataset of three files, and of the run that read it."""
     folder = shell.folder / "petals"

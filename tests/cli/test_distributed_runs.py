@@ -51,7 +51,7 @@ print(run.id)
 SAID = ["step 0 of {0}", "step 1 of {0}", "step 2 of {0}", "no newline from {0}"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pair(shell: Shell) -> str:
     """The id of a run that completed on both nodes of the cluster `pair`."""
     (shell.folder / "ranks").mkdir()

@@ -33,7 +33,7 @@ for kind in (KeyboardInterrupt, ExperimentExecutionException):
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def going(shell: Shell) -> Iterator[str]:
     """The id of a run that goes on and has written a line."""
     (shell.folder / "slow").mkdir()

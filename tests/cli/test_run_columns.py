@@ -22,7 +22,7 @@ print(run.id, other.id)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def listed(shell: Shell) -> list[str]:
     """A run with arguments, a tag and the metric `score`, and one with the metric `depth` alone."""
     folder = shell.folder / "columns"

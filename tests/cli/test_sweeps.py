@@ -46,7 +46,7 @@ print(run.id)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sweep(shell: Shell) -> str:
     """The id of one whose children are 0 to 3, of which the last has failed and the one before it is the best."""
     (shell.folder / "tuned").mkdir()
