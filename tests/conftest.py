@@ -25,7 +25,7 @@ settings.load_profile("runyard")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fork-services", action="store_true", help="start services as forks: a third of the time")
+    parser.addoption("--fork-services", action="store_true", help="start services as forks of one process")
 
 
 def pytest_configure() -> None:

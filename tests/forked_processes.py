@@ -85,12 +85,12 @@ class ForkServer:
 
 
 class ForkedProcess:
-    """As much of `subprocess.Popen` as whoever starts a service uses."""
+    """Process of the fork server, with the methods of `subprocess.Popen` that starting a service needs."""
 
     def __init__(self, status: int) -> None:
         self._status, self._text = status, b""
         while b"\n" not in self._text:
-            self._text += os.read(status, 64)
+            self._text += _some(status)
         pid, self._text = self._text.split(b"\n", 1)
         self.pid = int(pid)
         self.returncode: int | None = None
@@ -99,7 +99,7 @@ class ForkedProcess:
     def poll(self) -> int | None:
         if self.returncode is None:
             with suppress(BlockingIOError):
-                self._text += os.read(self._status, 64)
+                self._text += _some(self._status)
             if self._text.endswith(b"\n"):
                 self.returncode = int(self._text)
         return self.returncode
@@ -112,6 +112,14 @@ class ForkedProcess:
 
     def __del__(self) -> None:
         os.close(self._status)
+
+
+def _some(status: int) -> bytes:
+    """Read what is there. Raises EOFError where the fork server or its child was killed."""
+    text = os.read(status, 64)
+    if not text:
+        raise EOFError("The fork server has ended.")
+    return text
 
 
 @contextmanager

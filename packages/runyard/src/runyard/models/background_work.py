@@ -68,7 +68,7 @@ class BackgroundWork:
         return WorkRecord(found, found.body["log"] if lines is None else "".join(lines))
 
     def wait(self, workspace: str, name: str, revision: int, seconds: float) -> WorkRecord:
-        """As `get`, once the work has ended or its asset's revision is above the given one, or after the time."""
+        """Wait for the end of the work, a revision above the given one, or the end of the time; then `get`."""
         ends_at = monotonic() + seconds
         with self._changed:
             found = self.get(workspace, name)

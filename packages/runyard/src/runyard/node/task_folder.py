@@ -69,7 +69,7 @@ class TaskFolder:
 
     def free_reserve(self) -> None:
         self.free_own_reserve()
-        # Not by Path.glob: it compiles an expression in each supervisor, a twentieth of the work for a short run.
+        # Not by Path.glob: it compiles an expression in each supervisor, 4 % of its CPU for a short run.
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self.journals):
                 if name.startswith(_ROOM):

@@ -88,7 +88,6 @@ class HttpServer:
             signal.signal(number, lambda *_: None)
         # Long-lived objects need no further collection: scanning them costs a large response a third of its time.
         gc.freeze()
-        gc.enable()
         # Rare enough for large responses, and often enough that garbage stays below some megabytes.
         gc.set_threshold(5_000, 20, 50)
         try:

@@ -54,11 +54,11 @@ def serve(settings: Settings, *, keep: bool) -> int:
                 require_space(settings.home)
                 require_restored(settings.home)
                 _prepare_for_service(settings)
-                # Imports leave no garbage; looking for some takes a tenth of the start. HttpServer turns it on again.
-                gc.disable()
+                gc.disable()  # imports leave no garbage, and looking for some takes a tenth of them
                 # FastAPI, SQLAlchemy and all parts: most of a cold start. Who finds the lock taken needs none of them.
                 from runyard.server.lifecycle.running_service import run_service
 
+                gc.enable()
                 run_service(settings, keep=keep)
                 return 0
         return _report_other_service(settings.home, keep)

@@ -28,8 +28,8 @@ _ONE = _WHOLE_RUNS.where(runs.c.id == bindparam("run_id"))
 _ONE_LOCKED = _ONE.with_for_update(of=runs, key_share=True)
 UPDATE_RUN = update(runs).where(runs.c.sequence == bindparam("of_run"))
 UPDATE_DETAILS = update(run_details).where(run_details.c.run == bindparam("of_run"))
-_SEQUENCE = select(runs.c.sequence).where(runs.c.id == bindparam("run_id"))
-_SEQUENCE_LOCKED = _SEQUENCE.with_for_update(key_share=True)
+SEQUENCE = select(runs.c.sequence).where(runs.c.id == bindparam("run_id"))
+_SEQUENCE_LOCKED = SEQUENCE.with_for_update(key_share=True)
 _OF_NAME = (experiments.c.workspace == bindparam("of_workspace"), experiments.c.name == bindparam("named"))
 _COUNT_UP = update(experiments).where(*_OF_NAME).values(last_number=experiments.c.last_number + 1)
 _LAST_NUMBER = select(experiments.c.key, experiments.c.last_number).where(*_OF_NAME)
@@ -44,7 +44,7 @@ def read_run(connection: Connection, run_id: RunId, *, lock: bool = False) -> Ru
 
 def run_key(connection: Connection, run_id: RunId, *, lock: bool = False) -> int:
     """Sequence of the run. With `lock`, writers of this run wait for each other. Raises NotFound."""
-    key: int | None = connection.execute(_SEQUENCE_LOCKED if lock else _SEQUENCE, {"run_id": run_id}).scalar()
+    key: int | None = connection.execute(_SEQUENCE_LOCKED if lock else SEQUENCE, {"run_id": run_id}).scalar()
     if key is None:
         raise run_not_found(run_id)
     return key

@@ -11,6 +11,7 @@ from runyard.storage.sql.columns import AnySelect, index_key, label_digest, labe
 from runyard.storage.sql.database import Database
 from runyard.storage.sql.run_rows import (
     LISTED,
+    SEQUENCE,
     UPDATE_DETAILS,
     UPDATE_RUN,
     details_row,
@@ -54,7 +55,6 @@ _TO_DELETE = (
 )
 _DELETE = delete(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 # Built once: building a statement takes longer than running it.
-_SEQUENCE = select(runs.c.sequence).where(runs.c.id == bindparam("run_id"))
 _INSERT_RUN, _INSERT_DETAILS = insert(runs), insert(run_details)
 _INSERT_EVENT, _INSERT_LABELS = insert(run_events), insert(run_labels)
 
@@ -166,7 +166,7 @@ class SqlRunStore:
             connection.execute(_DELETE, {"run_ids": [run_id for run_id, *_ in found]})
 
     def _insert(self, connection: Connection, run: RunRecord) -> RunRecord:
-        taken = connection.execute(_SEQUENCE, {"run_id": run.id}).scalar()
+        taken = connection.execute(SEQUENCE, {"run_id": run.id}).scalar()
         if taken is not None:
             raise AlreadyExists(f"There is already a run {run.id!r}.", hint="Choose another run id.")
         experiment_key, number = next_number(self._database, connection, run.workspace, run.experiment)

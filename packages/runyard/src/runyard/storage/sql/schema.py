@@ -46,7 +46,7 @@ def _partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool])
 
 @event.listens_for(metadata, "before_create")
 def _limit_indexes_on_postgres(target: MetaData, connection: Connection, **_: Any) -> None:
-    """Not when the indexes are made: it imports SQLAlchemy's whole PostgreSQL, also where SQLite alone is used."""
+    """Set the conditions late: setting them imports SQLAlchemy's PostgreSQL, which SQLite users do not need."""
     if connection.dialect.name == "postgresql":
         for index, where in _partial.items():
             index.dialect_options["postgresql"]["where"] = where
