@@ -177,6 +177,13 @@ def test_a_file_that_must_be_new_is_refused_when_it_is_not(client, run):
     assert (refused["code"], refused["facts"]["paths"]) == ("already_exists", ["outputs/a"])
 
 
+def test_a_file_with_a_wrong_size_is_refused(client, run):
+    sha256 = client.put_blob(b"one")
+    refused = client.refusal("POST", f"{run}/files", {"entries": [["outputs/a", sha256, 300, 0o644]]})
+    assert (refused["status"], refused["code"]) == (400, "invalid_argument")
+    assert client.get(f"{run}/files") == {"files": []}
+
+
 def test_files_are_adopted_by_path_and_what_is_not_a_plain_file_is_left_out(client, run, tmp_path):
     (tmp_path / "secret").write_bytes(b"out of bounds")
     root = tmp_path / "work"

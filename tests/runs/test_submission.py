@@ -146,14 +146,28 @@ def test_a_path_cannot_be_a_file_and_a_folder(client, runs):
 
 
 def test_a_large_snapshot_warns_and_a_huge_one_is_refused(client, runs):
-    client.put_blob(SCRIPT)
-    large = {"run_id": "large-1", "interactive": True, "snapshot": [["big.bin", SHA256, 400 * 2**20, 0o644]]}
-    warnings = client.post(runs, large)["warnings"]
-    assert "big.bin (400 MB)" in warnings[0]
-    huge = {"run_id": "huge-1", "interactive": True, "snapshot": [["huge.bin", SHA256, 11 * 2**30, 0o644]]}
+    content = bytes(8 * 2**20)
+    sha256 = client.put_blob(content)
+
+    def of_files(run_id, count):
+        entries = [[f"big-{number}.bin", sha256, len(content), 0o644] for number in range(count)]
+        return {"run_id": run_id, "interactive": True, "snapshot": entries}
+
+    warnings = client.post(runs, of_files("large-1", 50))["warnings"]
+    assert "400 MB" in warnings[0]
+    assert "big-0.bin (8 MB)" in warnings[0]
+    huge = of_files("huge-1", 1_400)
     refused = client.refusal("POST", runs, huge)
     assert (refused["status"], refused["code"]) == (413, "too_large")
     assert client.post(runs, {**huge, "allow_large": True})["id"] == "huge-1"
+
+
+def test_a_size_that_is_not_the_blobs_is_refused(client, runs):
+    client.put_blob(SCRIPT)
+    wrong = {"run_id": "size-1", "interactive": True, "snapshot": [["train.py", SHA256, len(SCRIPT) + 1, 0o644]]}
+    refused = client.refusal("POST", runs, wrong)
+    assert refused["status"] == 400
+    assert f"'train.py' is given as {len(SCRIPT) + 1} bytes, but its blob has {len(SCRIPT)}" in refused["problem"]
 
 
 def test_the_same_files_make_the_same_snapshot(client, runs):

@@ -41,12 +41,19 @@ class CallerBlobs:
         return [name for name in names if name in absent or not self._has(who, name)]
 
     def require(self, who: Principal, entries: Sequence[FileEntry]) -> None:
-        """Raises BlobsMissing if the caller must upload some first."""
+        """Raises BlobsMissing if the caller must upload some first, and InvalidArgument for an entry whose size is not
+        that of its blob: a check of the home would report the blob as damaged."""
         missing = self.missing(who, list(dict.fromkeys(entry.sha256 for entry in entries)))
         if missing:
             raise BlobsMissing(
                 f"{len(missing)} blobs are not here yet.", hint="Send them, then ask again.", sha256=missing
             )
+        for entry in entries:
+            path = self.stored.local_path(entry.sha256)
+            size = entry.size if path is None else path.stat().st_size
+            if size != entry.size:
+                problem = f"The size of {entry.path!r} is given as {entry.size} bytes, but its blob has {size}."
+                raise InvalidArgument(problem, hint="Send the size of the content that was hashed.")
 
     def put(self, who: Principal, sha256: str, chunks: Iterable[bytes]) -> int:
         if not self._has(who, sha256) and not self.stored.missing([sha256]):
