@@ -57,9 +57,9 @@ class Finding(unittest.TestCase):
                 except ProcessLookupError:
                     pass
 
-    def test_without_runyard_one_error_names_the_two_commands(self):
+    def test_without_runyard_one_error_says_what_to_install_and_run(self):
         said = self.ask()
-        self.assertIn("pip install runyard\n", said)
+        self.assertIn("from the files of a release", said)
         self.assertIn("runyard up\n", said)
         self.assertIn(self.home, said)
 

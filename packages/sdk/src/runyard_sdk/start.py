@@ -50,8 +50,7 @@ def executable(home):
     raise ServiceUnavailable(
         "No Runyard service is running for {} and the program 'runyard' was not found beside {}, on PATH or at the "
         "path that 'runyard up' records.".format(home, sys.executable),
-        hint="Install and start it with Python 3.11 or newer:\n"
-             "    python3.11 -m pip install runyard\n"
+        hint="Install it with Python 3.11 or newer from the files of a release (see Install in its README), then run:\n"
              "    runyard up\n"
              "or set RUNYARD_URL and RUNYARD_TOKEN to a service elsewhere.")
 

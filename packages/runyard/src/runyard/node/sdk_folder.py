@@ -65,7 +65,7 @@ def _installed_sdk() -> Path:
     found = importlib.util.find_spec("runyard_sdk")
     if found is None or not found.submodule_search_locations:
         raise EngineError(
-            "The package runyard-sdk is not installed beside runyard.", hint="Run: pip install runyard-sdk"
+            "The package runyard-sdk is not installed beside runyard.", hint="Install its wheel from the same release."
         )
     return Path(found.submodule_search_locations[0]).parent
 
