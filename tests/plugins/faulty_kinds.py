@@ -1,4 +1,4 @@
-"""Run kinds that do harm where they can: one fails whenever it is asked, one wants the runs of another."""
+"""Run kinds that do harm where they can: one fails whenever it is asked, two want the runs of others."""
 
 from typing import Any
 
@@ -27,3 +27,9 @@ class ThiefKind(ParentKind):
     name = "thief"
     type = "hyperdrive"
     title = "thief"
+
+
+class GreedyKind(ParentKind):
+    name = "greedy"
+    type = "azureml.scriptrun"
+    title = "greedy"

@@ -31,7 +31,7 @@ def client(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Wir
     packages = tmp_path_factory.mktemp("packages")
     install(packages, "toy", GROUP, "retry = retry_kind:RetryKind", Path(retry_kind.__file__))
     points = "broken = no_such_module:Kind\nwrong = retry_kind:most_tries\nscript = retry_kind:RetryKind"
-    points += "\nfaulty = faulty_kinds:FaultyKind\nthief = faulty_kinds:ThiefKind"
+    points += "\nfaulty = faulty_kinds:FaultyKind\nthief = faulty_kinds:ThiefKind\ngreedy = faulty_kinds:GreedyKind"
     install(packages, "faulty", GROUP, points, Path(faulty_kinds.__file__))
     with service_with(packages, home) as client:
         yield client
@@ -90,6 +90,7 @@ def test_a_broken_kind_is_named_and_left_out(client: WireClient, home: Path) -> 
     assert "Plug-in wrong was left out: " in text
     assert "Plug-in script = retry_kind:RetryKind was left out: the name is taken." in text
     assert "Plug-in thief was left out: its type 'hyperdrive' is that of 'sweep'" in text
+    assert "Plug-in greedy was left out: its type 'azureml.scriptrun' is that of plain runs" in text
 
 
 def test_a_kind_that_fails_whenever_it_is_asked_hurts_no_other(client: WireClient, home: Path) -> None:

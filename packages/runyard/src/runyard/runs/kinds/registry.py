@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from runyard.runs.submit import Submission
 
 GROUP = "runyard.run_kinds"
+_PLAIN_TYPE = "azureml.scriptrun"
+"""Type of plain runs on the wire. No kind has it as its own: they are scripts, or interactive."""
 log = logging.getLogger(__name__)
 
 
@@ -128,9 +130,12 @@ def _made(name: str, make: Any, tools: KindTools, plugins: Plugins) -> RunKind |
 
 
 def _with_own_types(kinds: Mapping[str, RunKind], plugins: Plugins) -> Sequence[RunKind]:
-    """Leave out kinds whose type an earlier kind has."""
+    """Leave out kinds whose type an earlier kind has, or that want the plain runs."""
     taken: dict[str, RunKind] = {}
     for name, kind in kinds.items():
+        if kind.type == _PLAIN_TYPE:
+            plugins.leave_out(name, f"its type {kind.type!r} is that of plain runs")
+            continue
         first = taken.setdefault(kind.type or f"kind {name}", kind)
         if first is not kind:
             plugins.leave_out(name, f"its type {kind.type!r} is that of {first.name!r}")
