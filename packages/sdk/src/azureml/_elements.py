@@ -1,5 +1,7 @@
 """Objects that are serialised as camelCase mappings: the parts of environments and run configurations."""
 
+import functools
+
 _SECRET_KEYS = ("password", "authToken")
 
 
@@ -47,6 +49,7 @@ def without_secrets(written, shown_as=None):
     return written
 
 
+@functools.lru_cache(maxsize=1024)  # a submit asks for the same hundred names each time
 def camel(name):
     first, _, rest = name.partition("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest.split("_"))
