@@ -1,8 +1,9 @@
-"""The warm agent: one small process per home folder that forks a supervisor for each node task.
+"""The warm agent: one small process per home folder that starts a supervisor for each node task.
 
-It has one thread and no event framework, because it forks. What a supervisor needs is imported here, before the fork,
-so that no supervisor has to. The exit keeper starts the agent (`exit_keeper.py`). An agent with a guard process kills
-all its tasks when that process ends.
+It forks one, or gives the task to one that has finished another (`supervisor_pool.py`). It has one thread and no event
+framework, because it forks. What a supervisor needs is imported here, before the fork, so that no supervisor has to.
+The exit keeper starts the agent (`exit_keeper.py`). An agent with a guard process kills all its tasks when that process
+ends.
 """
 
 import contextlib
@@ -41,6 +42,7 @@ from runyard.node.processes.procfs import ProcessId, cache_oom_counters
 from runyard.node.sdk_folder import Bytecode, ensure_sdk_folder
 from runyard.node.stop_enforcer import StopEnforcer
 from runyard.node.supervisor.task_supervisor import supervise
+from runyard.node.supervisor_pool import MOST_TASKS, NextTask, SupervisorPool, await_task, open_channel
 from runyard.node.task_folder import TaskFolder, list_task_folders
 from runyard.node.version import node_version
 from runyard.process_logs import configure_logging, label_lines
@@ -91,6 +93,8 @@ class Agent:
         self._container_sweeper = ContainerSweeper(home, self._close_own_descriptors)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._children: dict[int, str] = {}
+        """Task of each supervisor that this agent forked and that has one."""
+        self._pool = SupervisorPool(self._loop, self._finished, self._has_begun)
         self._adopted: dict[int, str] = {}
         self._restarts: dict[str, int] = {}
         self._restart_at: dict[str, float] = {}
@@ -142,8 +146,9 @@ class Agent:
                 break
             self._stop_enforcer.kill_overdue()
             self._container_sweeper.begin_if_due()
-            for pid in [pid for pid in self._children if self._loop.exit_status(pid) is not None]:
-                self._ended(self._children.pop(pid))
+            self._pool.check()
+            for pid in self._loop.take_ended():
+                self._child_ended(pid)
             for part in [part for part, at in self._restart_at.items() if at <= now()]:
                 del self._restart_at[part]
                 self._start(TaskFolder(self._home, part))
@@ -156,7 +161,8 @@ class Agent:
             (self._home / AGENT_SOCKET).unlink()
 
     def _seconds_to_next(self) -> float:
-        times = [*self._restart_at.values(), *self._stop_enforcer.next_times(), *self._container_sweeper.next_times()]
+        times = [*self._restart_at.values(), *self._stop_enforcer.next_times()]
+        times += [*self._container_sweeper.next_times(), *self._pool.next_times()]
         return max(0.01, min([now() + _POLL_SECONDS, *times]) - now())
 
     def _may_exit(self) -> bool:
@@ -199,27 +205,43 @@ class Agent:
         if op == "status":
             parts = {part: pid for pid, part in self._children.items()}
             guard = None if self._guard is None else self._guard.format()
-            return {"pid": os.getpid(), "version": self._version, "attempts": parts, "guard": guard}
+            facts = {"pid": os.getpid(), "version": self._version, "attempts": parts, "guard": guard}
+            return {**facts, "idle": self._pool.idle}
         if op == "exit":
             self._is_leaving = True
             return {}
         raise ValueError(f"unknown op {op!r}")
 
     def _start(self, folder: TaskFolder) -> int | None:
-        """Fork a supervisor and return its pid. Return None when the task has one already, or is gone."""
+        """Start a supervisor and return its pid. Return None when the task has one already, or is gone."""
         lock = folder.take_lock() if folder.exists() else None
         if lock is None:
             self._watch_adopted(folder)
             return None
-        sdk = self._sdk_folder()
-        pid = os.fork()
-        if pid == 0:
-            self._become_supervisor(folder, lock, sdk)
-        os.close(lock)
+        try:
+            pid = self._give_to_supervisor(folder, lock)
+        finally:
+            os.close(lock)
         self._children[pid] = folder.part
         log.info("Process %d is the supervisor of %s.", pid, folder.part, extra={"run": _run_of(folder.part)})
         self._stop_enforcer.watch(folder)
         self._last_busy = now()
+        return pid
+
+    def _give_to_supervisor(self, folder: TaskFolder, lock: int) -> int:
+        task = NextTask(folder.part, lock, self._sdk_folder())
+        # What another supervisor began is recovered by a new process: it can have nothing of other tasks in it.
+        pid = None if folder.was_supervised() else self._pool.hand_over(task)
+        return self._fork_supervisor(task) if pid is None else pid
+
+    def _fork_supervisor(self, task: NextTask) -> int:
+        own_end, other_end = open_channel()
+        pid = os.fork()
+        if pid == 0:
+            own_end.close()
+            self._become_supervisor(task, other_end)
+        other_end.close()
+        self._pool.add(pid, own_end)
         return pid
 
     def _sdk_folder(self) -> Path | None:
@@ -256,6 +278,21 @@ class Agent:
         os.close(pidfd)
         self._ended(self._adopted.pop(pidfd))
 
+    def _finished(self, pid: int) -> None:
+        """A supervisor has finished its task and waits for another."""
+        part = self._children.pop(pid, None)
+        if part is not None:
+            self._ended(part)
+
+    def _has_begun(self, pid: int) -> bool:
+        return pid not in self._children or TaskFolder(self._home, self._children[pid]).was_supervised()
+
+    def _child_ended(self, pid: int) -> None:
+        self._pool.remove(pid)
+        part = self._children.pop(pid, None)
+        if part is not None:
+            self._ended(part)
+
     def _ended(self, part: str) -> None:
         """Restart a supervisor that was killed: one that finished has deleted the task's folder."""
         if not TaskFolder(self._home, part).exists():
@@ -273,25 +310,41 @@ class Agent:
         signal.set_wakeup_fd(-1)
         self._listener.close()
         self._stop_enforcer.close()
+        self._pool.close()
         os.close(self._lock)
         for pidfd in self._adopted:
             os.close(pidfd)
 
-    def _become_supervisor(self, folder: TaskFolder, lock: int, sdk: Path | None) -> None:
-        status = 1
+    def _become_supervisor(self, first: NextTask, channel: socket.socket) -> None:
+        status, task = 1, first
         try:
             os.setsid()
             os.umask(users_umask())  # private files get explicit modes; the script needs the user's umask
-            _redirect_output(folder)
             self._close_own_descriptors()
-            label_lines("supervisor", _run_of(folder.part))
-            supervise(folder, lock, sdk, self._keeper)
+            for _ in range(MOST_TASKS):
+                if not self._supervise(task):
+                    break
+                following = await_task(channel)
+                if following is None:
+                    break
+                task = following
             status = 0
         except BaseException:
-            log.exception("The supervisor of %s failed.", folder.part)
+            log.exception("The supervisor of %s failed.", task.part)
         finally:
             sys.stderr.flush()
             os._exit(status)
+
+    def _supervise(self, task: NextTask) -> bool:
+        """Carry out a task. Return True if this process may take another one."""
+        folder = TaskFolder(self._home, task.part)
+        _redirect_output(folder.supervisor_log)
+        label_lines("supervisor", _run_of(task.part))
+        may_continue = supervise(folder, task.lock, task.sdk, self._keeper)
+        os.close(task.lock)
+        if may_continue:
+            _redirect_output(Path(os.devnull))  # the log was deleted with the task
+        return may_continue
 
 
 def _run_of(part: str) -> str:
@@ -299,8 +352,8 @@ def _run_of(part: str) -> str:
     return run_of(AttemptId(part))
 
 
-def _redirect_output(folder: TaskFolder) -> None:
-    log = os.open(folder.supervisor_log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+def _redirect_output(file: Path) -> None:
+    log = os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, nothing), (1, log), (2, log)):
         os.dup2(source, target)

@@ -53,6 +53,12 @@ class EventLoop:
         """Wait status of a child that has ended, else None."""
         return self._exit_status.get(pid)
 
+    def take_ended(self) -> list[int]:
+        """Pids of the children that have ended, each once: a later child may have the same number."""
+        ended = list(self._exit_status)
+        self._exit_status.clear()
+        return ended
+
     def on_exit(self, pid: int, callback: Callable[[int], None]) -> None:
         """Call it once, from within a wait, with the wait status of this child when it has ended."""
         self._on_exit[pid] = callback
@@ -74,6 +80,12 @@ class EventLoop:
     def has_children(self) -> bool:
         """Tell whether any child is left, adopted orphans included."""
         return self._reap()
+
+    def close(self) -> None:
+        signal.set_wakeup_fd(-1)
+        self._selector.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
 
     def _drain(self) -> None:
         try:

@@ -69,7 +69,7 @@ class ArtifactUploader:
         self.is_final = self.is_over = False
         self._disk_full_since: float | None = None
         self._thread = threading.Thread(target=self._upload_batches, name="courier", daemon=True)
-        self._started = False
+        self._started = self._is_closed = False
 
     def enqueue(self, items: list[UploadItem]) -> None:
         """Queue files for upload. Those that have not changed since their last upload are skipped."""
@@ -92,6 +92,15 @@ class ArtifactUploader:
         with self._changed:
             self._changed.notify()
 
+    def close(self) -> None:
+        """End the thread and close its connections. Call it when everything is delivered."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        if self._started:
+            self._thread.join()
+        self._client.close()
+
     def _upload_batches(self) -> None:
         patience = Backoff()
         while True:
@@ -99,7 +108,9 @@ class ArtifactUploader:
                 self._is_busy = bool(self._waiting)
                 if not self._is_busy:
                     self._wake()
-                    self._changed.wait_for(lambda: bool(self._waiting))
+                    self._changed.wait_for(lambda: bool(self._waiting) or self._is_closed)
+                    if self._is_closed:
+                        return
                     self._is_busy = True
                 batch = self._next_batch()
             try:

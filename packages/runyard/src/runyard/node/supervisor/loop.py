@@ -87,6 +87,13 @@ class SupervisorLoop:
         """Wait until the service has everything, however long that takes."""
         self.wait_until(self.is_all_delivered, ignore_cancel=True)
 
+    def close(self) -> None:
+        """Close all descriptors and end the thread. Call it when everything is delivered."""
+        self.uploader.close()  # its thread writes to the pipe of `events`
+        self.report_queue.close()
+        self.watcher.close()
+        self.events.close()
+
     def is_all_delivered(self) -> bool:
         return not self.report_queue.pending and self.uploader.is_idle
 

@@ -50,14 +50,15 @@ _POLL_SECONDS, _RANK_END_SECONDS = 0.02, 1.0
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
 
 
-def supervise(folder: TaskFolder, lock: int, sdk: Path | None, keeper: ProcessId | None) -> None:
+def supervise(folder: TaskFolder, lock: int, sdk: Path | None, keeper: ProcessId | None) -> bool:
     """Carry out the task. `lock`: the descriptor that holds its lock. `sdk`: the SDK's folder, if the agent has found
-    it. `keeper`: the exit keeper above that agent."""
+    it. `keeper`: the exit keeper above that agent. Return True if nothing of the task is left in this process."""
     body = folder.read("plan.json")
-    if body is not None:
-        plan = plan_from_json(body)
-        folder.name_node_log(plan)
-        TaskSupervisor(folder, plan, lock, sdk, keeper).run()
+    if body is None:
+        return False
+    plan = plan_from_json(body)
+    folder.name_node_log(plan)
+    return TaskSupervisor(folder, plan, lock, sdk, keeper).run()
 
 
 class TaskSupervisor:
@@ -79,21 +80,35 @@ class TaskSupervisor:
         )
         self._setup = TaskSetup(folder, plan, self._loop, self._tree, self._containers)
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Carry out the task. Return True if nothing of it is left in this process, so that it may take another."""
         was_supervised = self._folder.was_supervised()
         self._write_identity()
         adopt_orphans()
         self._folder.make_room()
         self._loop.listen()
+        report = None
         try:
             report = (self._recover() if was_supervised else None) or self._report_errors(self._run_task)
             if report is not None:
                 self._finish(report)
         except AttemptOver:
+            report = None
             self._give_up()
         self._containers.remove()  # also one that an earlier supervisor had just asked for
         self._setup.close()
         self._folder.delete()
+        if was_supervised or report is None or not self._left_nothing(report):
+            return False
+        self._loop.close()
+        return True
+
+    def _left_nothing(self, report: ExitReport) -> bool:
+        """Tell whether the task can have left nothing in this process: its script ran to its own end, and it had no
+        mounts, network or container, whose namespaces and helper processes end with this process."""
+        plan, has_ended_itself = self._plan, report.outcome != "canceled" and report.exit_code is not None
+        is_plain = not (plan.data or plan.is_distributed or plan.environment.image)
+        return is_plain and has_ended_itself and not self._loop.events.has_children() and not self._folder.exists()
 
     def _write_identity(self) -> None:
         own = identify(os.getpid())
