@@ -1,6 +1,5 @@
 """A service behind a proxy has the defaults of one that listens for others, though every request is from 127.0.0.1."""
 
-import asyncio
 import os
 import shutil
 import socket
@@ -11,13 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.settings import read_settings
-from runyard.server.app import ForwardedHeadersMiddleware
+from runyard.server.http.forwarded import ForwardedHeaders
 from runyard.server.lifecycle import start_service
 from tests.attempts import node_of
 from tests.conftest import end_home
@@ -191,17 +189,11 @@ def test_proxies_are_named_by_their_addresses(tmp_path):
     ],
 )
 def test_forwarded_headers_count_from_named_proxies_alone(peer, proxies, given, client, scheme, host):
-    seen: list[Any] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        seen.append(
-            (scope["client"][0], scope["scheme"], [value for name, value in scope["headers"] if name == b"host"])
-        )
-
     headers = [
         (b"host", b"first"),
         *((f"x-forwarded-{name}".encode(), value.encode()) for name, value in given.items()),
     ]
     scope = {"type": "http", "client": (peer, 1), "scheme": "http", "headers": headers}
-    asyncio.run(ForwardedHeadersMiddleware(app, frozenset(proxies))(scope, None, None))
-    assert seen == [(client, scheme, [host.encode()])]
+    ForwardedHeaders(frozenset(proxies)).apply(scope)
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    assert (scope["client"][0], scope["scheme"], hosts) == (client, scheme, [host.encode()])

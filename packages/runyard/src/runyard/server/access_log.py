@@ -6,13 +6,13 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from runyard.core.records.runs import AttemptId, run_of
-from runyard.process_logs.lines import current_request, encode_line, format_time
+from runyard.process_logs.lines import encode_line, format_time
 from runyard.process_logs.output import RotatingFile
 
 COMPONENT = "access"
@@ -41,10 +41,25 @@ class AnsweredRequest(NamedTuple):
 class LoggedRequest:
     """The current request, as log lines name it; implements `process_logs.lines.RequestFacts`."""
 
-    __slots__ = ("_scope", "request_id")
+    __slots__ = ("_began", "_scope", "request_id")
 
     def __init__(self, request_id: str, scope: Scope) -> None:
         self.request_id, self._scope = request_id, scope
+        self._began = time.perf_counter()
+
+    def answered(self, status: int) -> AnsweredRequest:
+        """The facts of this request, once it was answered with this status."""
+        caller = self._scope["state"].get("caller")
+        return AnsweredRequest(
+            at=time.time(),
+            method=self._scope["method"],
+            route=getattr(self._scope.get("route"), "path", NO_ROUTE),
+            status=status,
+            milliseconds=(time.perf_counter() - self._began) * 1000,
+            caller=caller.role if caller else NO_ROUTE,
+            request_id=self.request_id,
+            run=self.run,
+        )
 
     @property
     def run(self) -> str | None:
@@ -53,48 +68,13 @@ class LoggedRequest:
         return named.get("run_id") or (run_of(AttemptId(attempt)) if attempt else None)
 
 
-class RequestIdMiddleware:
-    """Middleware that gives every request an id, or takes it from X-Request-Id, and returns it in that header.
+class RequestIds:
+    """Gives every request an id: that of its X-Request-Id header, or a new one."""
 
-    Calls `answered` once per request, after the last byte was sent or the client has disconnected.
-    """
-
-    def __init__(self, app: ASGIApp, answered: Callable[[AnsweredRequest], None]) -> None:
-        self._app, self._answered = app, answered
+    def __init__(self) -> None:
         self._start, self._numbers = secrets.token_hex(4), itertools.count(1)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began, status = time.perf_counter(), CLIENT_CLOSED_REQUEST
-        request = LoggedRequest(self._id_of(scope), scope)
-        header = (b"x-request-id", request.request_id.encode("ascii"))
-
-        async def marked(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message.get("headers", ()), header]
-            await send(message)
-
-        current_request.set(request)
-        try:
-            await self._app(scope, receive, marked)
-        finally:
-            took = (time.perf_counter() - began) * 1000
-            caller = scope.get("state", {}).get("caller")
-            self._answered(
-                AnsweredRequest(
-                    at=time.time(),
-                    method=scope["method"],
-                    route=getattr(scope.get("route"), "path", NO_ROUTE),
-                    status=status,
-                    milliseconds=took,
-                    caller=caller.role if caller else NO_ROUTE,
-                    request_id=request.request_id,
-                    run=request.run,
-                )
-            )
-
-    def _id_of(self, scope: Scope) -> str:
+    def id_of(self, scope: Scope) -> str:
         for name, value in scope["headers"]:
             if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 return str(value.decode("ascii"))

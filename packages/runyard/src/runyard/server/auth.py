@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from functools import cache
 
 from fastapi import Request
-from starlette.concurrency import run_in_threadpool
 
 from runyard.core.errors import InvalidArgument, Unauthorized
 from runyard.core.listen_settings import is_loopback
@@ -12,6 +11,7 @@ from runyard.core.policy import Action
 from runyard.core.principal import Principal, Role
 from runyard.core.settings import Settings
 from runyard.server.http.listener import REMOTE_REQUEST
+from runyard.server.http.worker_threads import run_in_thread
 from runyard.server.services import Services
 
 _PROXY_HEADERS = frozenset({"x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via"})
@@ -34,7 +34,7 @@ def authenticate_for(action: Action) -> Callable[[Request], Awaitable[None]]:
                 hint="Set RUNYARD_TOKEN to the owner's token: the file `token` in the home of the service.",
             )
         if caller.role is Role.RUN:  # reads the database
-            caller = await run_in_threadpool(services.access.placed, caller)
+            caller = await run_in_thread(services.access.placed, caller)
         request.state.caller = caller
         services.access.right(caller, action)
 

@@ -103,12 +103,12 @@ class Services:
     server_metrics: ServerMetrics
 
 
-async def services_of(request: Request) -> Services:
+def services_of(request: Request) -> Services:
     services: Services = request.app.state.services
     return services
 
 
-async def caller_of(request: Request) -> Principal:
+def caller_of(request: Request) -> Principal:
     caller: Principal = request.state.caller
     return caller
 

@@ -1,7 +1,6 @@
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from runyard.core.definitions.environment import EnvironmentDefinition
@@ -18,6 +17,7 @@ from runyard.server.http.parameters import QueryInt
 from runyard.server.http.responses import Bytes, Json
 from runyard.server.http.routes import Media, Routes
 from runyard.server.http.streams import wait_for_change
+from runyard.server.http.worker_threads import run_in_thread
 from runyard.server.services import CallerDep, ServicesDep
 
 LONGEST_WAIT_SECONDS = 60.0
@@ -45,8 +45,10 @@ async def create_build(services: ServicesDep, who: CallerDep, workspace: str, bo
         submitter=submitter_of(Fields(body.submitter or {}, "submitter")),
         force=body.force,
     )
-    begun = await run_in_threadpool(services.builds.create, who, workspace, new)
-    return Json(build_record(await wait_for_change(services, who, begun.id, begun.version, ANSWER_WITHIN_SECONDS)))
+    begun = await run_in_thread(services.builds.create, who, workspace, new)
+    return await wait_for_change(
+        services, who, begun.id, begun.version, ANSWER_WITHIN_SECONDS, lambda run: Json(build_record(run))
+    )
 
 
 @routes.get("/builds/{build_id}", Action.READ_RUN, BuildRecord)
@@ -60,9 +62,9 @@ async def wait_for_build(
     services: ServicesDep, who: CallerDep, workspace: str, build_id: str, version: QueryInt = 0, timeout: float = 30.0
 ) -> Response:
     """Long poll: the build, once its version is above the given one or the time is over."""
-    await run_in_threadpool(services.builds.get, who, workspace, build_id)
+    await run_in_thread(services.builds.get, who, workspace, build_id)
     seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
-    return Json(build_record(await wait_for_change(services, who, RunId(build_id), version, seconds)))
+    return await wait_for_change(services, who, RunId(build_id), version, seconds, lambda run: Json(build_record(run)))
 
 
 @routes.get("/builds/{build_id}/log", Action.READ_RUN, LOG)

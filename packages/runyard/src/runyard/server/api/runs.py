@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from runyard.core.definitions.run import RunDefinition, RunError
@@ -25,6 +24,7 @@ from runyard.server.http.parameters import LogOffsets, QueryInt, parse_offsets, 
 from runyard.server.http.responses import Json, NoContent
 from runyard.server.http.routes import Media, Routes
 from runyard.server.http.streams import stream_run, wait_for_change
+from runyard.server.http.worker_threads import run_in_thread
 from runyard.server.services import CallerDep, ServicesDep
 
 LONGEST_WAIT_SECONDS = 60.0
@@ -37,7 +37,7 @@ _RUN = "/runs/{run_id}"
 LINES = Media("application/x-ndjson", "A line for each piece of log, each status, and the end.")
 
 
-async def serializer_of(request: Request) -> RunSerializer:
+def serializer_of(request: Request) -> RunSerializer:
     wire: RunSerializer = request.app.state.run_wire
     return wire
 
@@ -181,8 +181,8 @@ async def wait(
 ) -> Response:
     """Long poll: the run, once its version is above the given one, or it has `ended`, or the time is over."""
     seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
-    run = await wait_for_change(services, who, RunId(run_id), None if ended else version, seconds)
-    return await run_in_threadpool(lambda: Json(shown.whole(who, run)))
+    since = None if ended else version
+    return await wait_for_change(services, who, RunId(run_id), since, seconds, lambda run: Json(shown.whole(who, run)))
 
 
 @routes.get(f"{_RUN}/stream", Action.READ_RUN, LINES)
@@ -207,7 +207,7 @@ async def stream(
         path = check_relative_path(log, "log") if log else None
         return services.followers.of_run(who, RunId(run_id), log=path, offset=max(0, offset), tail=max(0, tail))
 
-    lines = stream_run(services, shown, who, await run_in_threadpool(follower), RunId(run_id))
+    lines = stream_run(services, shown, who, await run_in_thread(follower), RunId(run_id))
     return StreamingResponse(lines, media_type=LINES.type, headers={"Cache-Control": "no-store"})
 
 

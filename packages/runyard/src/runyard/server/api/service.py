@@ -4,7 +4,6 @@ from datetime import timedelta
 
 from fastapi import Request
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from runyard.core.errors import Unauthorized
@@ -15,6 +14,7 @@ from runyard.server.garbage_collection import Freed
 from runyard.server.http.models import Body
 from runyard.server.http.responses import Json
 from runyard.server.http.routes import Media, Routes
+from runyard.server.http.worker_threads import run_in_thread
 from runyard.server.services import CallerDep, ServicesDep
 
 routes = Routes(tag="service")
@@ -128,5 +128,5 @@ async def metrics(request: Request, services: ServicesDep) -> Response:
             "The token is missing or does not open the figures.",
             hint="Send the one that `runyard metrics token` prints.",
         )
-    text = await run_in_threadpool(services.server_metrics.scrape, who, request.app.state.request_counts)
+    text = await run_in_thread(services.server_metrics.scrape, who, request.app.state.request_counts)
     return Response(text, headers={"Content-Type": CONTENT_TYPE})

@@ -1,30 +1,35 @@
-"""Exception handlers: the one place where an exception becomes an error response."""
+"""The one place where an exception becomes an error response."""
 
 import logging
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import DatabaseError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from runyard.core.disk import is_disk_full
 from runyard.core.errors import InvalidArgument, NotFound, RunyardError, StorageFull, to_wire
 from runyard.core.version import API, VERSION
-from runyard.server.http.bodies import validation_error
 from runyard.server.http.responses import Json
 from runyard.storage.sql.salvage import is_damage
 
 log = logging.getLogger("runyard.server")
 
 
-def install_error_handlers(app: FastAPI) -> None:
-    app.add_exception_handler(RunyardError, _on_runyard_error)
-    app.add_exception_handler(RequestValidationError, _on_validation_error)
-    app.add_exception_handler(HTTPException, _on_http_exception)
-    app.add_exception_handler(OSError, _on_os_error)
-    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+def response_to(request: Request, problem: Exception) -> Response:
+    """The error response to a request that raised this."""
+    match problem:
+        case RunyardError():
+            return error_response(problem)
+        case HTTPException():
+            return _http_exception(request, problem)
+        case ClientDisconnect():  # the client is gone and reads no response; a half-sent body has been dropped
+            return error_response(InvalidArgument("The connection ended before the body did."))
+        case OSError() if is_disk_full(problem):
+            return error_response(
+                StorageFull("The disk of the service's home is full.", hint="Free some space; nothing was lost.")
+            )
+    return unexpected_error(request.method, problem)
 
 
 def error_response(error: RunyardError) -> Response:
@@ -43,18 +48,7 @@ def unexpected_error(method: str, error: Exception) -> Response:
     )
 
 
-async def _on_runyard_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RunyardError)
-    return error_response(error)
-
-
-async def _on_validation_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    return error_response(validation_error([{**one, "loc": one["loc"][1:]} for one in error.errors()]))
-
-
-async def _on_http_exception(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+def _http_exception(request: Request, error: HTTPException) -> Response:
     if error.status_code == 404:
         return error_response(_no_route(request))
     body = to_wire(InvalidArgument(f"{error.detail}."))
@@ -78,17 +72,3 @@ def _no_route(request: Request) -> RunyardError:
     asked = f"{request.method} {request.url.path[:200]}"
     text = f"There is no such route: {asked}. The client is {client}, API {api or 1}; the service is Runyard {VERSION}"
     return NotFound(f"{text}, API {API}.", hint=hint, no_route=True)
-
-
-async def _on_os_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, OSError)
-    if is_disk_full(error):
-        return error_response(
-            StorageFull("The disk of the service's home is full.", hint="Free some space; nothing was lost.")
-        )
-    return unexpected_error(request.method, error)
-
-
-async def _on_disconnect(request: Request, error: Exception) -> Response:
-    """The client is gone and reads no response; a half-sent body has been dropped."""
-    return error_response(InvalidArgument("The connection ended before the body did."))

@@ -1,11 +1,11 @@
 """Declaration of routes: what each takes and answers. The application and the OpenAPI are made from them."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
-from fastapi import Depends, params
+from fastapi import Request, params
 from pydantic import BaseModel
 
 from runyard.core.policy import Action
@@ -132,17 +132,12 @@ class Routes:
         return add
 
 
-def install_body_readers(endpoint: Endpoint) -> None:
-    """Read body models of the endpoint by our own readers instead of FastAPI's: with limits on time and size, and our
-    errors. Safe to repeat."""
-
-    def read(annotation: Any, model: type[BaseModel]) -> Any:
-        by = _parsed_body(annotation)
-        if by is None:
-            return Annotated[model, Depends(model_reader(model))]
-        return Annotated[get_args(annotation)[0], by, Depends(parsed_reader(by.read))]
-
-    _annotate(endpoint, read)
+def body_reader(annotation: Any) -> Callable[[Request], Awaitable[Any]] | None:
+    """Function that reads the body which a parameter with this annotation takes; None where it takes none."""
+    model, by = body_model(annotation), _parsed_body(annotation)
+    if model is None:
+        return None
+    return model_reader(model) if by is None else parsed_reader(by.read)
 
 
 def openapi_stub(route: Route) -> Endpoint:
@@ -151,21 +146,12 @@ def openapi_stub(route: Route) -> Endpoint:
     def stub() -> None: ...
 
     stub.__name__, stub.__doc__ = route.endpoint.__name__, route.endpoint.__doc__
-    stub.__signature__ = inspect.signature(route.endpoint)  # type: ignore[attr-defined]
-    _annotate(stub, lambda annotation, model: model)
+    known = inspect.signature(route.endpoint)
+    parameters = [
+        one.replace(annotation=body_model(one.annotation) or one.annotation) for one in known.parameters.values()
+    ]
+    stub.__signature__ = known.replace(parameters=parameters)  # type: ignore[attr-defined]
     return stub
-
-
-def _annotate(endpoint: Endpoint, annotation: Callable[[Any, type[BaseModel]], Any]) -> None:
-    known = inspect.signature(endpoint)
-    models = {name: body_model(one.annotation) for name, one in known.parameters.items()}
-    if any(models.values()):
-        endpoint.__signature__ = known.replace(  # type: ignore[attr-defined]
-            parameters=[
-                one.replace(annotation=annotation(one.annotation, model)) if (model := models[name]) else one
-                for name, one in known.parameters.items()
-            ]
-        )
 
 
 def body_model(annotation: Any) -> type[BaseModel] | None:

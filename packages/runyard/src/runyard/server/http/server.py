@@ -1,10 +1,9 @@
-import contextlib
 import gc
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -24,7 +23,7 @@ OPTIONS: dict[str, Any] = {
     "log_config": None,
     "access_log": False,
     "server_header": False,
-    "proxy_headers": False,  # ForwardedHeadersMiddleware believes those whom the operator names
+    "proxy_headers": False,  # ForwardedHeaders believes those whom the operator names
     "timeout_graceful_shutdown": GRACE_SECONDS,
 }
 
@@ -148,15 +147,10 @@ class _Activity:
     def idle_seconds(self) -> float:
         return 0.0 if self._open else time.monotonic() - self._last
 
-    @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._open += 1
         try:
-            yield
+            await self._app(scope, receive, send)
         finally:
             self._open -= 1
             self.touch()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._counted():
-            await self._app(scope, receive, send)

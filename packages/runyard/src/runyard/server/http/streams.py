@@ -1,12 +1,14 @@
 """Responses that stay open: log streams and long polls. The notifier wakes streams; they never poll the store."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
 
 from runyard.core.errors import NotFound
 from runyard.core.principal import Principal
@@ -15,6 +17,7 @@ from runyard.runs.history.log_stream import LogFollower, LogText, StreamItem
 from runyard.runs.history.notifications import end_topic
 from runyard.server.api.records import RunSerializer
 from runyard.server.http.responses import to_json
+from runyard.server.http.worker_threads import run_in_thread
 from runyard.server.services import Services
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -24,6 +27,7 @@ async def stream_run(
     services: Services, wire: RunSerializer, who: Principal, follower: LogFollower, run_id: RunId
 ) -> AsyncIterator[bytes]:
     """Yield NDJSON until the run has ended and its whole log was sent, or the service stops."""
+    # By anyio's threads: StreamingResponse cancels by anyio, which waits until a step has ended.
     with services.notifier.following(run_id) as news:
         while not services.notifier.is_stopping:
             news.clear()
@@ -42,20 +46,30 @@ async def stream_run(
 
 
 async def wait_for_change(
-    services: Services, who: Principal, run_id: RunId, version: int | None, seconds: float
-) -> RunRecord:
-    """Wait until the run's version is above the given one (None: until it has ended) or the time is over; return it."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
+    services: Services,
+    who: Principal,
+    run_id: RunId,
+    version: int | None,
+    seconds: float,
+    respond: Callable[[RunRecord], Response],
+) -> Response:
+    """Wait until the run's version is above the given one (None: until it has ended) or the time is over; return what
+    `respond` makes of the run, in the thread that has read it."""
+    end = time.monotonic() + seconds
+
+    def response() -> Response | None:
+        run = services.runs.get(who, run_id)
+        is_news = version is not None and run.version > version
+        is_over = run.status.is_terminal or time.monotonic() >= end or services.notifier.is_stopping
+        return respond(run) if is_news or is_over else None
+
     with services.notifier.following(run_id if version is not None else end_topic(run_id)) as news:
         while True:
             news.clear()
-            run = await run_in_threadpool(services.runs.get, who, run_id)
-            left = end - loop.time()
-            is_news = version is not None and run.version > version
-            if is_news or run.status.is_terminal or left <= 0 or services.notifier.is_stopping:
-                return run
-            await news.wait(left)
+            answer = await run_in_thread(response)
+            if answer is not None:
+                return answer
+            await news.wait(end - time.monotonic())
 
 
 def _line(event: StreamItem) -> dict[str, Any]:

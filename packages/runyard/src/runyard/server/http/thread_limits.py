@@ -1,16 +1,12 @@
 """Thread limits for slow requests, so that they delay only requests of the same kind."""
 
-import inspect
 from collections.abc import Callable
-from functools import partial, wraps
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from anyio import CapacityLimiter, to_thread
-from starlette.responses import Response
 
 from runyard.core.principal import Principal, Role
-from runyard.server.services import CallerDep
 
 T = TypeVar("T")
 
@@ -50,16 +46,3 @@ class ThreadLimits:
         if slots is None:
             slots = self._by_run[caller.run_id or ""] = CallerThreads(self._of_runs, self._of_a_run)
         return slots
-
-
-def limit_threads(limits: ThreadLimits, endpoint: Callable[..., Response]) -> Callable[..., Any]:
-    """Wrap a blocking endpoint so that it runs in the threads of its caller."""
-    known = inspect.signature(endpoint)
-
-    @wraps(endpoint)
-    async def answered(who_asks: Principal, **given: Any) -> Response:
-        return await limits.of(who_asks).run(partial(endpoint, **given))
-
-    caller = inspect.Parameter("who_asks", inspect.Parameter.KEYWORD_ONLY, annotation=CallerDep)
-    answered.__signature__ = known.replace(parameters=[*known.parameters.values(), caller])  # type: ignore[attr-defined]
-    return answered

@@ -74,14 +74,14 @@ from runyard.storage.home import MIN_FREE_BYTES
 from runyard.storage.sql.database import Database
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from runyard.server.http.application import Application
 
 
 @dataclass(frozen=True)
 class Platform:
     """The built service."""
 
-    app: "FastAPI"
+    app: "Application"
     services: Services
     controller: RunController
     core: Core
