@@ -50,6 +50,7 @@ from runyard.process_logs import configure_logging, label_lines
 _IDLE_SECONDS, _IDLE_WITHOUT_SERVICE_SECONDS, _POLL_SECONDS = 30 * 60, 60, 30
 _MOST_RESTARTS = 5
 _LOCK_RETRY_SECONDS = 0.05
+AGENT_LOG = "agent.log"
 log = logging.getLogger("runyard.node.agent")
 
 
@@ -320,6 +321,7 @@ class Agent:
         try:
             os.setsid()
             os.umask(users_umask())  # private files get explicit modes; the script needs the user's umask
+            _redirect_output(self._home)
             self._close_own_descriptors()
             for _ in range(MOST_TASKS):
                 if not self._supervise(task):
@@ -337,13 +339,9 @@ class Agent:
 
     def _supervise(self, task: NextTask) -> bool:
         """Carry out a task. Return True if this process may take another one."""
-        folder = TaskFolder(self._home, task.part)
-        _redirect_output(folder.supervisor_log)
         label_lines("supervisor", _run_of(task.part))
-        may_continue = supervise(folder, task.lock, task.sdk, self._keeper)
+        may_continue = supervise(TaskFolder(self._home, task.part), task.lock, task.sdk, self._keeper)
         os.close(task.lock)
-        if may_continue:
-            _redirect_output(Path(os.devnull))  # the log was deleted with the task
         return may_continue
 
 
@@ -352,8 +350,9 @@ def _run_of(part: str) -> str:
     return run_of(AttemptId(part))
 
 
-def _redirect_output(file: Path) -> None:
-    log = os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+def _redirect_output(home: Path) -> None:
+    """Use the agent's log, not what the agent was given: a pipe would stay open for as long as a run lasts."""
+    log = os.open(home / AGENT_LOG, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, nothing), (1, log), (2, log)):
         os.dup2(source, target)

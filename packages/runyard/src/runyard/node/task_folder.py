@@ -12,7 +12,7 @@ from runyard.core.records.launch_plan import LaunchPlan, node_task_name
 from runyard.core.run_folders import mounts_root, scripts_root, task_folder_name
 from runyard.node.processes.procfs import ProcessId
 
-_RESERVE, _ROOM = ".reserve", ".room-"
+_OLD_RESERVE, _ROOM = ".reserve", ".room-"
 RESERVE_BYTES = 1 << 20
 TASK_VARIABLE = "RUNYARD_PART"
 """Environment variable by which the processes of a task are found, wherever they are in the process tree."""
@@ -39,7 +39,6 @@ class TaskFolder:
         self.mounts = mounts_root(home) / self.root.name
         self.node_log = self.std / "65_job_prep.txt"
         """The node's messages about preparation and data; part of the run's logs."""
-        self.supervisor_log = self.root / "supervisor.log"
         self.rank_file = self.scripts / "rank.json"
         """Read by the ranks that a launcher starts on this node."""
 
@@ -62,7 +61,7 @@ class TaskFolder:
 
         If there is more space, reserve some for the last lines of that many processes, which use it themselves.
         """
-        _reserve_file(self.root / _RESERVE)
+        _reserve_file(self.lock)  # its content means nothing, and one file less is made for each run
         with contextlib.suppress(OSError):
             for number in range(processes):
                 _reserve_file(self.journals / f"{_ROOM}{number}")
@@ -77,7 +76,9 @@ class TaskFolder:
 
     def free_own_reserve(self) -> None:
         """Free the space for the report; processes that still run keep theirs."""
-        (self.root / _RESERVE).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.truncate(self.lock, 0)
+        (self.root / _OLD_RESERVE).unlink(missing_ok=True)
 
     def free_bytes(self) -> int:
         """Free space of the disk that the script works on."""
@@ -131,7 +132,27 @@ class TaskFolder:
             with contextlib.suppress(FileNotFoundError):
                 folder.rename(_deleted_name(folder))
         for folder in {self.scripts, self.root}:
-            shutil.rmtree(_deleted_name(folder), ignore_errors=True)
+            _remove_tree(_deleted_name(folder))
+
+
+def _remove_tree(folder: Path) -> None:
+    """Remove a folder that nobody uses any more, as far as possible."""
+    try:
+        _remove_below(str(folder))
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_below(folder: str) -> None:
+    # `shutil.rmtree` guards against a folder that is exchanged for a link meanwhile, at three times the CPU. Processes
+    # of the task have ended, and others of this user need no detour over our folder.
+    with os.scandir(folder) as entries:
+        for entry in list(entries):
+            if entry.is_dir(follow_symlinks=False):
+                _remove_below(entry.path)
+            else:
+                os.unlink(entry.path)
+    os.rmdir(folder)
 
 
 def _reserve_file(file: Path) -> None:

@@ -63,14 +63,11 @@ def configure_logging(component: str, home: Path) -> None:
 
 
 def label_lines(component: str, run: str) -> None:
-    """Continue logging in a forked child that has its own standard error: same file, but as `component`. `run` is the
-    default run of its lines."""
+    """Continue logging in a forked child, to the same files, but as `component`. `run` is the default run of its
+    lines."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, (_FileHandler, _ErrorHandler)):
             handler.component, handler.run = component, run
-        if isinstance(handler, _ErrorHandler):
-            handler.is_own = False
-            handler.setLevel(logging.DEBUG)
 
 
 class _FileHandler(logging.Handler):

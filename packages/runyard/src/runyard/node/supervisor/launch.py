@@ -1,7 +1,9 @@
+import contextlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from runyard.client import certificates_file
@@ -178,12 +180,18 @@ def _other_sdk_notices(prepared: PreparedTask) -> list[str]:
 
 def _has_azureml_core(libraries: Path) -> bool:
     for version in _names(libraries):
-        for packages in ("site-packages", "dist-packages"):
-            if version.startswith("python3") and any(
-                name.startswith("azureml_core-") for name in _names(libraries / version / packages)
-            ):
-                return True
+        for kind in ("site-packages", "dist-packages"):
+            packages = libraries / version / kind
+            with contextlib.suppress(OSError):  # there is none
+                if version.startswith("python3") and _lists_azureml_core(packages, os.stat(packages).st_mtime_ns):
+                    return True
     return False
+
+
+@lru_cache(maxsize=64)
+def _lists_azureml_core(packages: Path, changed_ns: int) -> bool:
+    """Tell whether a folder of packages has azureml-core. `changed_ns` is part of the cache key."""
+    return any(name.startswith("azureml_core-") for name in _names(packages))
 
 
 def _names(folder: Path) -> list[str]:

@@ -81,7 +81,9 @@ class TaskProcesses:
         if self._waits_for_others():
             self._loop.report_queue.report("done")
             self._loop.wait_until(self._is_over, deadline)
-        return self._end(memory_ran_out=count_oom_kills() > facts["out_of_memory_kills"], deadline=deadline)
+        # Read only after a failure: it takes the kernel longer than most of what a short run needs.
+        memory_ran_out = self._has_failed() and count_oom_kills() > facts["out_of_memory_kills"]
+        return self._end(memory_ran_out=memory_ran_out, deadline=deadline)
 
     def _await_container(self) -> bool:
         """Wait until the container has started its processes. False where a stop request came first."""
