@@ -47,6 +47,12 @@ def test_a_head_that_never_ends_is_not_waited_for(connect):
         assert _all(slow) == b""
 
 
+def test_a_second_head_that_never_ends_is_not_waited_for_either(connect):
+    with connect() as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n")
+        assert _all(slow).count(b" 200 ") == 1
+
+
 def test_a_huge_head_is_refused(connect):
     with connect() as huge:
         huge.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 10_000)

@@ -36,7 +36,8 @@ class Subscription:
     async def wait(self, seconds: float) -> bool:
         """Wait for a change. False on timeout."""
         try:
-            await asyncio.wait_for(self._event.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
         except TimeoutError:
             return False
         return True

@@ -106,6 +106,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._is_in_head, self._head_bytes = True, 0
         self._received, self._was_idle = 0, False
         self._unsent = 0
+        self._head_end = 0.0
         self._head_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
 
@@ -145,19 +146,24 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        if self._head_timer is not None:
-            self._head_timer.cancel()
         super().on_headers_complete()
 
     def _await_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-        self._head_timer = self.loop.call_later(self._limits.head_seconds, self._end_if_in_head)
+        """Give the client the whole time for a head. The timer is left running between requests: to set and to cancel
+        one for each costs more than to find now and then that it was not needed."""
+        self._head_end = self.loop.time() + self._limits.head_seconds
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_at(self._head_end, self._end_if_in_head)
 
     def _end_if_in_head(self) -> None:
+        self._head_timer = None
+        if not self._is_in_head:
+            return
         if self.flow.read_paused:  # a pipelined request that waits for us, not for the client
             self._await_head()
-        elif self._is_in_head:
+        elif self.loop.time() < self._head_end:
+            self._head_timer = self.loop.call_at(self._head_end, self._end_if_in_head)
+        else:
             self.transport.abort()
 
     def _start_idle_timer(self) -> None:
