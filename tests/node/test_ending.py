@@ -5,6 +5,7 @@ import pytest
 from runyard.node.processes.exit_report import (
     advise_on_exception,
     describe_os_error,
+    describe_rank_failure,
     failed_report,
     find_last_exception,
     report_exit,
@@ -87,6 +88,46 @@ def test_memory_is_blamed_only_when_the_kernel_killed_for_it(tmp_path):
     crashed = report_exit(11, tmp_path / "none", rank=0, memory_ran_out=True)
     assert (killed.oom, crashed.oom) == (True, False)
     assert "ran out of memory" in killed.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (137, "137: a shell returns it for a command that was killed by signal 9 (SIGKILL) (out of memory?)."),
+        (139, "139: a shell returns it for a command that was killed by signal 11 (SIGSEGV)."),
+        (128, "128."),
+        (127, "127."),
+        (255, "255."),
+    ],
+)
+def test_the_exit_code_of_a_shell_names_the_signal_of_its_command(tmp_path, code, words):
+    report = report_exit(code << 8, tmp_path / "none", rank=0, memory_ran_out=False)
+    assert (report.exit_code, report.signal, report.oom) == (code, None, False)
+    assert report.error["message"] == f"User program failed with exit code {words}"
+
+
+def test_a_command_of_a_shell_that_the_kernel_killed_for_memory_is_named(tmp_path):
+    killed = report_exit(137 << 8, tmp_path / "none", rank=0, memory_ran_out=True)
+    crashed = report_exit(139 << 8, tmp_path / "none", rank=0, memory_ran_out=True)
+    assert (killed.oom, crashed.oom) == (True, False)
+    assert killed.error["message"].endswith(
+        "signal 9 (SIGKILL): the machine ran out of memory. Use smaller batches or a larger machine."
+    )
+
+
+def test_an_exception_explains_more_than_the_exit_code_of_a_shell(tmp_path):
+    log = tmp_path / "log"
+    log.write_text(CHAINED)
+    assert (
+        report_exit(137 << 8, log, rank=0, memory_ran_out=False).error["message"]
+        == "User program failed with Broken: no: way"
+    )
+
+
+def test_a_rank_that_exits_with_the_code_of_a_shell_is_described_alike():
+    report = failed_report("Running", "")
+    report.exit_code = 143
+    assert describe_rank_failure(report, "").endswith("killed by signal 15 (SIGTERM).")
 
 
 def test_a_full_disk_is_named_where_the_log_could_not_tell(tmp_path):

@@ -105,7 +105,8 @@ def report_exit(status: int, log: Path, *, rank: int, memory_ran_out: bool) -> E
         message = _describe_kill(report.signal, report.oom)
     else:
         raised = find_last_exception(tail)
-        message = f"User program failed with {raised}" if raised else f"User program failed with exit code {code}."
+        report.oom = memory_ran_out and signal_of_shell(code) == signal.SIGKILL
+        message = f"User program failed with {raised}" if raised else _describe_exit_code(code, report.oom)
         if not raised and (refused := _refused_arguments(code, tail)):
             message = f"User program failed with exit code {code}: {refused}"
         if advice := advise_on_exception(raised):
@@ -174,16 +175,33 @@ def describe_rank_failure(report: ExitReport, raised: str) -> str:
         return f"User program failed with {raised}"
     if report.signal is not None:
         return _describe_kill(report.signal, report.oom)
-    return f"User program failed with exit code {report.exit_code}."
+    return _describe_exit_code(report.exit_code, report.oom)
+
+
+def _describe_exit_code(code: int | None, oom: bool) -> str:
+    failed, number = f"User program failed with exit code {code}", signal_of_shell(code)
+    if number is None:
+        return f"{failed}."
+    return f"{failed}: a shell returns it for a command that was killed by signal {_cause_of_kill(number, oom)}"
+
+
+def signal_of_shell(code: int | None) -> int | None:
+    """Signal that a shell means by this exit code: 128 and the number of the signal. None for other codes."""
+    number = (code or 0) - 128
+    return number if number in set(signal.Signals) else None
 
 
 def _describe_kill(number: int, oom: bool) -> str:
-    killed = f"User program was killed by signal {_signal_name(number)}"
+    return f"User program was killed by signal {_cause_of_kill(number, oom)}"
+
+
+def _cause_of_kill(number: int, oom: bool) -> str:
+    named = _signal_name(number)
     if oom:
-        return f"{killed}: the machine ran out of memory. Use smaller batches or a larger machine."
+        return f"{named}: the machine ran out of memory. Use smaller batches or a larger machine."
     if number == signal.SIGKILL:
-        return f"{killed} (out of memory?)."
-    return f"{killed}."
+        return f"{named} (out of memory?)."
+    return f"{named}."
 
 
 _PIN = "Name it in pip_packages or in the conda dependencies of the environment"

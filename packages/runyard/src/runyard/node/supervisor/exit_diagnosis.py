@@ -21,6 +21,7 @@ from runyard.node.processes.exit_report import (
     read_last_lines,
     read_log_tail,
     report_exit,
+    signal_of_shell,
 )
 from runyard.node.shipping.growing_files import noted_full_disk
 from runyard.node.supervisor.launch import Launch, process_log
@@ -127,7 +128,7 @@ def _diagnose_launcher(report: ExitReport, launch: Launch, said: str, status: in
     report.rank, report.signal = found.rank, found.signal
     report.exit_code = found.exit_code if found.signal is None else 128 + found.signal
     report.failed_node = found.node
-    report.oom = memory_ran_out and found.signal == signal.SIGKILL
+    report.oom = memory_ran_out and signal.SIGKILL in (found.signal, signal_of_shell(found.exit_code))
     if found.rank is None:
         report.error = {"code": "UserError", "message": found.words}
         return
