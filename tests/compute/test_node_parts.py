@@ -11,7 +11,7 @@ def test_a_part_that_is_removed_while_it_is_looked_at_is_lost(tmp_path: Path) ->
 
     def come_and_go() -> None:
         for _ in range(1000):
-            parts.lay_out("part", {})
+            parts.write_plan("part", {})
             shutil.rmtree(tmp_path / "attempts" / "part", ignore_errors=True)
         ended.set()
 

@@ -84,7 +84,7 @@ def test_the_ranks_of_two_nodes_run_each_where_it_belongs(submit_mpi, service):
 
 
 @pytest.mark.needs("mpi")
-def test_ranks_of_one_node_need_no_door(submit_mpi, service):
+def test_ranks_of_one_node_need_no_launch_server(submit_mpi, service):
     submit_mpi(TELLS_RANK, node_count=1, per_node=2)
     assert service.all_ended(1)[0]["outcome"] == "completed"
     assert "rank 1 of 2" in rank_log(service, 1)

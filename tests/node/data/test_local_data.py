@@ -280,7 +280,7 @@ def test_a_folder_that_is_gone_is_named(submit, service, datastore):
     shutil.rmtree(datastore / "mnist")
     service.data = on_folder(datastore, mnist=found)
     message = run(submit, service, "pass", dataset())["error"]["message"]
-    assert message.startswith("Data input 'mnist' could not be brought into the run: ")
+    assert message.startswith("Data input 'mnist' could not be staged for the run: ")
 
 
 def test_a_path_that_would_leave_the_dataset_is_refused(submit, service, datastore):

@@ -1,4 +1,4 @@
-"""Nodes of an MPI run without their supervisors: doors, environments and trees of processes as those have them."""
+"""Nodes of an MPI run without their supervisors: launch servers, environments and process trees."""
 
 import contextlib
 import json
@@ -61,7 +61,7 @@ class Node:
         )
         self.daemons: list[int] = []
         self._write_rank_file()
-        self.door = LaunchServer(plan, self.folder, self._start_daemon, self._end, loop.on_readable, loop.forget)
+        self.server = LaunchServer(plan, self.folder, self._start_daemon, self._end, loop.on_readable, loop.forget)
 
     def variables(self) -> dict[str, str]:
         return {
@@ -122,7 +122,7 @@ class Node:
 
 
 class MpiJob:
-    """mpirun on node 0 with all nodes on this machine, each behind its own door."""
+    """mpirun on node 0 with all nodes on this machine, each behind its own launch server."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class MpiJob:
 
     def start(self, *command: str) -> None:
         first = self.nodes[0]
-        roster = [{"door": node.door.address} for node in self.nodes]
+        roster = [{"door": node.server.address} for node in self.nodes]
         words = fill_in_mpi_words(self.plan, first.folder, roster, self.python, first.variables())
         count = sum(len(node.plan.here.ranks) for node in self.nodes)
         line = ["{mpirun}", "-np", str(count), "--map-by", "slot", "--bind-to", "none", "--oversubscribe"]
@@ -162,7 +162,7 @@ class MpiJob:
         while not is_done():
             assert now() < ends_at, f"still there after {seconds} s: {self.living()}\n{self.said()}"
             self.loop.wait(0.02)
-            self._tell_doors()
+            self._notify_servers()
 
     def living(self) -> set[ProcessId]:
         """All processes of the job, wherever they hang."""
@@ -186,13 +186,13 @@ class MpiJob:
             process.send(signal.SIGKILL)
         self.wait_until(lambda: not self.living(), 10.0)
         for node in self.nodes:
-            node.door.close()
+            node.server.close()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
-    def _tell_doors(self) -> None:
+    def _notify_servers(self) -> None:
         for node in self.nodes:
             for pid in list(node.daemons):
                 if (status := self.loop.exit_status(pid)) is not None:
                     node.daemons.remove(pid)
-                    node.door.ended(pid, status)
+                    node.server.ended(pid, status)

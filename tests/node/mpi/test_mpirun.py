@@ -1,4 +1,4 @@
-"""Real jobs: mpirun and its daemons on two nodes of this machine, whose doors the test opens."""
+"""Real jobs: mpirun and its daemons on two nodes of this machine, whose launch servers the test opens."""
 
 import contextlib
 import json
@@ -85,7 +85,7 @@ def test_ranks_of_two_nodes_compute_together_and_leave_nothing(start_job):
 def test_ranks_of_nodes_that_share_no_files_meet_by_address(start_job):
     job = start_job("{python}", "-c", ENDS_WELL, shares_files=False)
     assert job.wait() == 0, job.said()
-    assert job.nodes[1].door.address.startswith(f"tcp:{job.plan.nodes[1].address}:")
+    assert job.nodes[1].server.address.startswith(f"tcp:{job.plan.nodes[1].address}:")
 
 
 @pytest.mark.needs("private network")

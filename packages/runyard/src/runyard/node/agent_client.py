@@ -60,8 +60,8 @@ class AgentClient:
             self._is_silent = is_locked(self._home / AGENT_LOCK)
             if not self._is_silent:
                 raise
-            said = f"The node agent of {self._home} lives and does not answer; it is asked again."
-            raise EngineSilent(said, hint="If somebody has stopped it, let it go on: kill -CONT.") from error
+            message = f"The node agent of {self._home} lives and does not answer; it is asked again."
+            raise EngineSilent(message, hint="If somebody has stopped it, let it go on: kill -CONT.") from error
         except OSError:
             self._is_silent = False
             raise
@@ -90,8 +90,8 @@ class AgentClient:
             f"The node agent of {self._home} did not start within {_START_SECONDS:.0f} s.", hint=f"See {log}."
         )
 
-    def _command(self, told: int) -> list[str]:
-        command = [sys.executable, "-m", "runyard.node.exit_keeper", str(self._home), str(told)]
+    def _command(self, ready_fd: int) -> list[str]:
+        command = [sys.executable, "-m", "runyard.node.exit_keeper", str(self._home), str(ready_fd)]
         return command if self._guard is None else [*command, self._guard.format()]
 
     def _variables(self) -> dict[str, str]:
@@ -108,7 +108,7 @@ class NodeTasks:
     def __init__(self, home: Path, agent: AgentClient) -> None:
         self._home, self._agent = home, agent
 
-    def lay_out(self, part: str, plan: Json) -> None:
+    def write_plan(self, part: str, plan: Json) -> None:
         """Write the plan of a task, unless it has one."""
         folder = TaskFolder(self._home, part)
         if not folder.exists():

@@ -33,7 +33,7 @@ class LocalEngine:
         ticket = ticket_for(plan.attempt_id, len(plan.nodes))
         # All plans first: once a supervisor runs, `observe` must see every task.
         for node, part in enumerate(ticket.parts()):
-            self._nodes.lay_out(part, plan_to_json(replace(plan, node=node)))
+            self._nodes.write_plan(part, plan_to_json(replace(plan, node=node)))
         for part in ticket.parts():
             self._nodes.start(part)
         return ticket

@@ -78,7 +78,7 @@ class NodeAgent:
     def _start(self, request: Json) -> Json:
         require_version(request["version"], self._requirement)
         self._service(request["service"])
-        self._parts.lay_out(request["part"], request["plan"])
+        self._parts.write_plan(request["part"], request["plan"])
         self._parts.start(request["part"])
         return {}
 

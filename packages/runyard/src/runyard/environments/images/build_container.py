@@ -21,7 +21,7 @@ from runyard.environments.images.inside import command_runner
 from runyard.environments.programs import LogLine, ProgramResult, read_output
 
 INSIDE = f"{TOOLS}/inside"
-RUNNER_SOCKET = "door"
+RUNNER_SOCKET = "door"  # the name on disk
 ASKED_EVERY_SECONDS = 1.0
 UserAndGroup = tuple[int, int]
 

@@ -15,7 +15,7 @@ from runyard.node.containers.markers import container_labels
 from runyard.node.task_folder import OUTPUTS, TaskFolder
 
 INSIDE = Path(__file__).parent / "inside"
-_LAUNCHER_FILES = ("rank.json", "hosts", "doors.json", "runyard-rsh")
+_LAUNCHER_FILES = ("rank.json", "hosts", "doors.json", "runyard-rsh")  # names on disk
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,13 @@ class StarterFiles:
         return cls(folder.root / "containers" / container)
 
     @property
-    def told(self) -> Path:
-        return self.folder / "told.json"
+    def config(self) -> Path:
+        return self.folder / "told.json"  # the name on disk
 
     @property
-    def news(self) -> Path:
-        return self.folder / "news"
+    def events(self) -> Path:
+        """Fifo to which the starter writes its events."""
+        return self.folder / "news"  # the name on disk
 
 
 def container_spec(
@@ -60,7 +61,7 @@ def container_spec(
         name=name,
         image=image,
         # Isolated: neither the script's folder nor variables of the image affect the starter.
-        command=(python, "-I", "-S", "-E", str(INSIDE / "starter.py"), str(StarterFiles.of(folder, name).told)),
+        command=(python, "-I", "-S", "-E", str(INSIDE / "starter.py"), str(StarterFiles.of(folder, name).config)),
         labels=container_labels(folder.home, folder.part),
         mounts=tuple(mounts),
         working_folder="/",
@@ -96,25 +97,25 @@ def mpi_mounts(folder: TaskFolder, programs: Path, servers: Sequence[str | None]
     that are sockets on this machine."""
     scratch = folder.scripts / "mpi"
     scratch.mkdir(exist_ok=True)
-    told = [file for name in _LAUNCHER_FILES if (file := folder.scripts / name).exists()]
+    launcher_files = [file for name in _LAUNCHER_FILES if (file := folder.scripts / name).exists()]
     sockets = [Path(server.removeprefix("unix:")) for server in servers if server and server.startswith("unix:")]
-    fixed = [_same_path(path, read_only=True) for path in (programs, *told)]
+    fixed = [_same_path(path, read_only=True) for path in (programs, *launcher_files)]
     return [_same_path(scratch), *fixed, *map(_same_path, sockets)]
 
 
-def write_starter_files(files: StarterFiles, told: Json) -> None:
+def write_starter_files(files: StarterFiles, config: Json) -> None:
     """Write the files that the starter reads."""
     files.folder.mkdir(mode=0o700, parents=True)
-    os.mkfifo(files.news, 0o600)
-    files.told.touch(0o600)
-    files.told.write_text(json.dumps({**told, "news": str(files.news)}), encoding="utf-8")
+    os.mkfifo(files.events, 0o600)
+    files.config.touch(0o600)
+    files.config.write_text(json.dumps({**config, "news": str(files.events)}), encoding="utf-8")
 
 
 def open_to_user(folder: TaskFolder, files: StarterFiles, mounts: Sequence[Mount]) -> None:
     """Let another user of the image access what is mounted of the task. Other users of the machine cannot enter the
     home anyway."""
-    files.told.chmod(0o644)
-    files.news.chmod(0o666)
+    files.config.chmod(0o644)
+    files.events.chmod(0o666)
     for place in (folder.work / OUTPUTS, *(Path(mount.source) for mount in mounts if not mount.is_read_only)):
         if place.is_socket():
             place.chmod(0o666)

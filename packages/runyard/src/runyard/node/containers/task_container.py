@@ -50,7 +50,7 @@ class ContainerSetting:
 
 
 @dataclass
-class StarterNews:
+class StarterEvents:
     """What the starter of a container has reported so far."""
 
     has_started: bool = False
@@ -78,7 +78,7 @@ class TaskContainer:
         self._setting, self._loop, self._start_forked, self._supervisor = setting, loop, start_forked, supervisor
         owner = hashlib.sha256(f"{setting.folder.home}\0{setting.folder.part}".encode()).hexdigest()[:12]
         self.name = f"runyard-{owner}-{secrets.token_hex(4)}"
-        self.news, self.failure = StarterNews(), None
+        self.events, self.failure = StarterEvents(), None
         self._numbers: dict[str, int] = {}
         self._forked: ForkedTask | None = None
         self._fifo, self._unread = -1, b""
@@ -98,7 +98,7 @@ class TaskContainer:
         if plan.container.user:
             open_to_user(folder, files, mounts)
         self._supervisor.begin(self.name)
-        self._fifo = os.open(files.news, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._fifo = os.open(files.events, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._loop.on_readable(self._fifo, self._on_readable)
         self._numbers = {program.name: self._loop.number() for program in programs}
         self._forked = self._start_forked(lambda notify: _run_container(setting, self.name, mounts))
@@ -107,13 +107,13 @@ class TaskContainer:
 
     def has_reported(self) -> bool:
         """Tell whether the processes have been started, or never will be."""
-        return self.news.has_started or self.news.has_ended
+        return self.events.has_started or self.events.has_ended
 
     def why_not_started(self) -> str:
         """Why a process could not be started; "" where all have been, or may yet be."""
         if self.failure is not None:
             return str(self.failure["message"])
-        return next(iter(self.news.not_started.values()), "")
+        return next(iter(self.events.not_started.values()), "")
 
     def exit_details(self) -> Json:
         """What the engine knows of its end; see `ContainerSupervisor`."""
@@ -138,16 +138,16 @@ class TaskContainer:
 
     def _take_line(self, what: str, name: str = "", rest: str = "") -> None:
         if what == "started":
-            self.news.has_started = True
+            self.events.has_started = True
             self._kill_forked()
         elif what == "ended" and name in self._numbers:
             status, kills = rest.split(" ")
-            self.news.out_of_memory_kills = int(kills)
+            self.events.out_of_memory_kills = int(kills)
             self._loop.settle(self._numbers.pop(name), int(status))
         elif what == "failed":
-            self.news.not_started[name] = rest
+            self.events.not_started[name] = rest
         elif what == "asked":
-            self.news.asked = int(name)
+            self.events.asked = int(name)
 
     def _on_forked_readable(self) -> None:
         forked = self._forked
@@ -157,7 +157,7 @@ class TaskContainer:
         if not forked.is_over:
             return
         self._read_to_end()
-        if not self.news.has_started and not self.news.not_started:
+        if not self.events.has_started and not self.events.not_started:
             self.failure = forked.error or _explain_silence(forked.done)
         self._end()
 
@@ -172,15 +172,15 @@ class TaskContainer:
     def _end(self) -> None:
         """Set the status of all processes that the starter did not report: they were killed, or never started."""
         self._kill_forked()
-        if self.news.has_ended:
+        if self.events.has_ended:
             return
-        self.news.has_ended = True
+        self.events.has_ended = True
         self._supervisor.end(self.name)
-        self.news.killed = self.news.has_started and bool(self._numbers)
+        self.events.killed = self.events.has_started and bool(self._numbers)
         self._loop.forget(self._fifo)
         os.close(self._fifo)
         for number in self._numbers.values():
-            self._loop.settle(number, signal.SIGKILL if self.news.has_started else _NEVER_STARTED)
+            self._loop.settle(number, signal.SIGKILL if self.events.has_started else _NEVER_STARTED)
         self._numbers = {}
 
 
@@ -198,13 +198,13 @@ def _run_container(setting: ContainerSetting, name: str, mounts: Sequence[Mount]
         mounts=mounts,
         user=_user(engine),
     )
-    said: list[str] = []
+    output: list[str] = []
     try:
-        finished = engine.containers.run(spec, said.append, keeps=True)
+        finished = engine.containers.run(spec, output.append, keeps=True)
     except EngineRefused as no:
         delete_marker(folder.home, name)
         raise explain_refusal(no) from no
-    return {"status": finished.exit.status, "said": said[-_MOST_WORDS:], "error": finished.exit.error}
+    return {"status": finished.exit.status, "output": output[-_MOST_WORDS:], "error": finished.exit.error}
 
 
 def _user(engine: ContainerEngine) -> str:
@@ -217,8 +217,8 @@ def _user(engine: ContainerEngine) -> str:
 def _explain_silence(done: Json | None) -> Json:
     if done is None:
         return {"code": "ServiceError", "message": "What was to start the run's container was killed."}
-    said = " ".join([*done["said"], done["error"]]).strip() or f"it ended with {done['status']}"
-    message = f"The interpreter of the image could not be started in the run's container: {said}"
+    reason = " ".join([*done["output"], done["error"]]).strip() or f"it ended with {done['status']}"
+    message = f"The interpreter of the image could not be started in the run's container: {reason}"
     return {"code": "UserError", "message": message}
 
 

@@ -31,7 +31,7 @@ class SupervisorCalls(Protocol):
 
     def exit_status(self, pid: int) -> int | None: ...
 
-    def run_forked(self, work: Callable[[Notify], Json], on_news: Callable[[Json], None]) -> ForkedTask: ...
+    def run_forked(self, work: Callable[[Notify], Json], on_message: Callable[[Json], None]) -> ForkedTask: ...
 
     def report_uploading(self, message: str) -> None: ...
 
@@ -116,14 +116,14 @@ class DataStager:
         status = self._supervisor.exit_status(pid)
         how = f" ({describe_wait_status(status)})" if status is not None else ""
         when = "while the script was running" if died_early else "before all was written"
-        said = f"The process that served the mounts of {', '.join(self._staged.served)} died {when}{how}."
+        message = f"The process that served the mounts of {', '.join(self._staged.served)} died {when}{how}."
         if self._staged.served_writable:
             written = ", ".join(self._staged.served_writable)
-            add_failure(exit_report, f"{said} What the script wrote to {written} may be lost.")
+            add_failure(exit_report, f"{message} What the script wrote to {written} may be lost.")
         elif exit_report.outcome == "completed":
-            exit_report.warnings.append(said)
+            exit_report.warnings.append(message)
         else:
-            add_failure(exit_report, said)
+            add_failure(exit_report, message)
 
     def _upload(self, exit_report: ExitReport) -> ExitReport:
         if not self._staged.uploads and not any(item.kind == "output" for item in self._plan.data):
@@ -131,8 +131,8 @@ class DataStager:
         folder, plan, staged = self._folder, self._plan, self._staged
         ended_well = exit_report.outcome == "completed"
         forked = self._supervisor.run_forked(
-            lambda tell: finish_uploads(folder, plan, staged, tell, ended_well=ended_well),
-            lambda news: self._supervisor.report_uploading(news["message"]),
+            lambda notify: finish_uploads(folder, plan, staged, notify, ended_well=ended_well),
+            lambda message: self._supervisor.report_uploading(message["message"]),
         )
         if forked.done is not None:
             exit_report.warnings += forked.done["warnings"]

@@ -47,6 +47,6 @@ def item_errors(item: DataItem) -> Iterator[None]:
         full = is_disk_full(error)
         hint = "Free space with `runyard gc` or set RUNYARD_HOME to a folder on another disk." if full else ""
         raise DataFailed(
-            f"{item_label(item)} could not be brought into the run: {error}.",
+            f"{item_label(item)} could not be staged for the run: {error}.",
             hint=hint or "Check the path and its rights.",
         ) from error

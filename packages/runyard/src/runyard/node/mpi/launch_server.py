@@ -13,7 +13,7 @@ from runyard.node.mpi.rsh_agent import proof
 from runyard.node.processes.event_loop import Readable, now
 from runyard.node.task_folder import TaskFolder
 
-_SOCKET = "door.sock"
+_SOCKET = "door.sock"  # the name on disk
 _LONGEST_REQUEST = 1 << 20
 _MOST_UNAUTHENTICATED = 32
 _AUTHENTICATION_SECONDS = 10.0

@@ -129,6 +129,7 @@ def _required(program: str, plan: LaunchPlan, python: str, variables: Mapping[st
 
 
 def _write_launch_servers(plan: LaunchPlan, folder: TaskFolder, roster: Sequence[Json]) -> None:
+    # "door" and "doors" are the names in the wire format and on disk.
     servers = {node.address: facts.get("door") for node, facts in zip(plan.nodes, roster, strict=False)}
     folder.write_for_script("doors.json", {"secret": plan.secret, "doors": servers})
 

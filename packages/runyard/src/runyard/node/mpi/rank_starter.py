@@ -11,7 +11,7 @@ import sys
 OF_NODE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = sys.dont_write_bytecode or __name__ == "__main__"
 sys.path.insert(0, os.path.join(OF_NODE, "containers", "inside"))
-from becoming import prefer_for_out_of_memory, print_into, with_variables  # type: ignore[import-not-found] # noqa: E402
+from process_setup import prefer_for_out_of_memory, print_into, with_variables  # type: ignore[import-not-found] # noqa: E402
 
 if False:  # the module is slow to load
     from typing import Any

@@ -23,7 +23,7 @@ except ImportError:
     from hashlib import sha256
 
 TIMEOUT_SECONDS = 20
-LOOK_AT_PARENT_SECONDS = 1.0
+PARENT_CHECK_SECONDS = 1.0
 NOT_STARTED, LOST = 255, 254
 HASH_BLOCK_BYTES = 64
 
@@ -40,7 +40,7 @@ def main(arguments: "list[str]") -> int:
     servers_file, host, command = arguments[0], arguments[1], arguments[2:]
     with open(servers_file, "rb") as file:
         known = parsed(file.read())
-    address = known["doors"].get(host.split("@")[-1])
+    address = known["doors"].get(host.split("@")[-1])  # the name in the file
     if address is None:
         raise Refused(f"the run has no node {host!r}")
     return ask(address, known["secret"], command)
@@ -55,7 +55,7 @@ def ask(address: str, secret: str, words: "list[str]") -> int:
     if "error" in answer:
         raise Refused(answer["error"])
     if not is_same(str(answer.get("proof")), proof(secret, "answers", nonces, [])):
-        raise Refused("something else answers at its door")
+        raise Refused("something else answers at its address")
     last = connection.read()
     if "error" in last:
         raise Refused(last["error"])
@@ -136,7 +136,7 @@ class Connection:
     def _wait(self) -> None:
         """Wait until there is something to read. Raises Ended when mpirun, the parent, has ended. There is no timeout:
         a dead supervisor's connection closes, and a stopped one (SIGSTOP) may go on."""
-        while not select.select([self._socket], [], [], LOOK_AT_PARENT_SECONDS)[0]:
+        while not select.select([self._socket], [], [], PARENT_CHECK_SECONDS)[0]:
             if os.getppid() != self._parent:
                 raise Ended
 

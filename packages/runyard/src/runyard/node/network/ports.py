@@ -30,24 +30,24 @@ class PortLocks:
         self._folder = folder
         self._locks: list[int] = []
 
-    def choose(self, wishes: Sequence[PortRequest]) -> dict[str, int]:
-        """Reserve a port for each wish, by name: the preferred one if it is free on every interface, else one near it,
-        else another outside the ephemeral range. Raises EngineError when there is none."""
-        if wishes:
+    def choose(self, requests: Sequence[PortRequest]) -> dict[str, int]:
+        """Reserve a port for each request, by name: the preferred one if it is free on every interface, else one near
+        it, else another outside the ephemeral range. Raises EngineError when there is none."""
+        if requests:
             self._folder.mkdir(parents=True, exist_ok=True)
-        return {wish.name: self._hold_one(wish) for wish in wishes}
+        return {request.name: self._hold_one(request) for request in requests}
 
     def close(self) -> None:
         for lock in self._locks:
             os.close(lock)
         self._locks.clear()
 
-    def _hold_one(self, wish: PortRequest) -> int:
-        for port in _candidates(wish.preferred):
+    def _hold_one(self, request: PortRequest) -> int:
+        for port in _candidates(request.preferred):
             if self._hold(port):
                 return port
         raise EngineError(
-            f"The node found no free port for {wish.name!r}.",
+            f"The node found no free port for {request.name!r}.",
             hint="End what listens on its ports, or use another node.",
         )
 

@@ -34,28 +34,28 @@ class DetachedProcess:
         descriptor. Raises EngineError with the last line of its log when it failed: a retry would fail too."""
         if self._process is not None:
             self._process.poll()
-        is_ready, told = os.pipe()
+        is_ready, ready_fd = os.pipe()
         try:
             with open(self._log, "ab", opener=private) as log:
                 self._process = subprocess.Popen(
-                    command(told),
+                    command(ready_fd),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     cwd="/",
                     env=dict(variables),
-                    pass_fds=(told,),
+                    pass_fds=(ready_fd,),
                     start_new_session=True,
                     umask=users_umask(),
                 )
-            os.close(told)
-            told = -1
+            os.close(ready_fd)
+            ready_fd = -1
             if not os.read(is_ready, 1):
                 self._check_ended(self._process)
         finally:
             os.close(is_ready)
-            if told >= 0:
-                os.close(told)
+            if ready_fd >= 0:
+                os.close(ready_fd)
 
     def _check_ended(self, process: "subprocess.Popen[bytes]") -> None:
         try:

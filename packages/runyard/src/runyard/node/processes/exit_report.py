@@ -74,8 +74,8 @@ def error_report(phase: str, error: Json) -> ExitReport:
 
 def unknown_report(rank: int, log: str) -> ExitReport:
     """Report of a script whose wait status is lost."""
-    said = "It is not known how the script ended: the process that waits for its exit status was killed."
-    report = failed_report("Running", said)
+    message = "It is not known how the script ended: the process that waits for its exit status was killed."
+    report = failed_report("Running", message)
     report.lost, report.rank, report.log = True, rank, log
     return report
 
@@ -131,8 +131,8 @@ def find_last_exception(text: str) -> str:
     for number, line in enumerate(lines):
         found = _RAISED.fullmatch(line.rstrip())
         if found:
-            said = _message_of_v1(found[1], lines[number + 1 :]) if found[2] == f"{found[1]}:" else found[2]
-            return f"{found[1]}: {said}" if said else found[1]
+            message = _message_of_v1(found[1], lines[number + 1 :]) if found[2] == f"{found[1]}:" else found[2]
+            return f"{found[1]}: {message}" if message else found[1]
     return ""
 
 

@@ -21,13 +21,14 @@ class ForkedTask:
     """
 
     def __init__(
-        self, work: Callable[[Notify], Json], on_news: Callable[[Json], None], *, kept_out: Sequence[int]
+        self, work: Callable[[Notify], Json], on_message: Callable[[Json], None], *, kept_out: Sequence[int]
     ) -> None:
-        """`on_news` gets the messages of `work`. `kept_out`: descriptors that the child closes, as the task's lock."""
+        """`on_message` gets the messages of `work`. `kept_out`: descriptors that the child closes, such as the
+        task's lock."""
         self.done: Json | None = None
         self.error: Json | None = None
         self.is_over = False
-        self._on_news, self._unread = on_news, b""
+        self._on_message, self._unread = on_message, b""
         self._pipe, write_end = os.pipe2(os.O_CLOEXEC)
         parent = os.getpid()
         self.pid = os.fork()
@@ -57,13 +58,13 @@ class ForkedTask:
     def close(self) -> None:
         os.close(self._pipe)
 
-    def _take(self, news: Json) -> None:
-        if "done" in news:
-            self.done = news["done"]
-        elif "error" in news:
-            self.error = news["error"]
+    def _take(self, message: Json) -> None:
+        if "done" in message:
+            self.done = message["done"]
+        elif "error" in message:
+            self.error = message["error"]
         else:
-            self._on_news(news)
+            self._on_message(message)
 
 
 def _run_child(work: Callable[[Notify], Json], pipe: int, parent: int) -> None:
@@ -71,27 +72,27 @@ def _run_child(work: Callable[[Notify], Json], pipe: int, parent: int) -> None:
         die_with_parent(parent)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        with os.fdopen(pipe, "w", encoding="utf-8") as news:
-            _run_work(work, news)
+        with os.fdopen(pipe, "w", encoding="utf-8") as stream:
+            _run_work(work, stream)
     finally:
         os._exit(0)  # whatever happens: the callers' code belongs to the parent
 
 
-def _run_work(work: Callable[[Notify], Json], news: IO[str]) -> None:
+def _run_work(work: Callable[[Notify], Json], stream: IO[str]) -> None:
     try:
-        done = work(lambda body: _write_news(news, body))
-        _write_news(news, {"done": done})
+        done = work(lambda body: _write_message(stream, body))
+        _write_message(stream, {"done": done})
     except RunyardError as e:
         facts = {name: str(e.facts[name]) for name in ("cause", "said") if e.facts.get(name)}
-        _write_news(news, {"error": {"code": "UserError", "message": str(e), **facts}})
+        _write_message(stream, {"error": {"code": "UserError", "message": str(e), **facts}})
     except BaseException as e:  # reported to the supervisor
         message = describe_os_error(e) if isinstance(e, OSError) else str(e)
-        _write_news(news, {"error": {"code": "ServiceError", "message": f"{type(e).__name__}: {message}"}})
+        _write_message(stream, {"error": {"code": "ServiceError", "message": f"{type(e).__name__}: {message}"}})
         # After the message: the log may lie on a full disk.
         traceback.print_exc(file=sys.stderr)
         sys.stderr.flush()
 
 
-def _write_news(news: IO[str], body: Json) -> None:
-    news.write(json.dumps(body) + "\n")
-    news.flush()
+def _write_message(stream: IO[str], body: Json) -> None:
+    stream.write(json.dumps(body) + "\n")
+    stream.flush()

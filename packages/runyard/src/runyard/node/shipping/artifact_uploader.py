@@ -68,7 +68,7 @@ class ArtifactUploader:
         self.refused: dict[str, str] = {}
         self.is_final = self.is_over = False
         self._disk_full_since: float | None = None
-        self._thread = threading.Thread(target=self._upload_batches, name="courier", daemon=True)
+        self._thread = threading.Thread(target=self._upload_batches, name="uploader", daemon=True)
         self._started = self._is_closed = False
 
     def enqueue(self, items: list[UploadItem]) -> None:

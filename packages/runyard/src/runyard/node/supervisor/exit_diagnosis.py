@@ -39,7 +39,7 @@ def diagnose_start(launch: Launch) -> ExitReport | None:
         return None
     if container.failure is not None:
         return error_report("Starting", container.failure)
-    found = next(iter(container.news.not_started.items()), None)
+    found = next(iter(container.events.not_started.items()), None)
     if found is None:
         return None
     name, why = found
@@ -54,7 +54,7 @@ def diagnose_exit(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_
     folder = launch.folder
     is_full = folder.free_bytes() < RESERVE_BYTES
     log = process_log(folder, spec)
-    is_oom = memory_ran_out or bool(launch.container and launch.container.news.out_of_memory_kills)
+    is_oom = memory_ran_out or bool(launch.container and launch.container.events.out_of_memory_kills)
     report = report_exit(status, log, rank=spec.rank, memory_ran_out=is_oom)
     report.warnings += [notice.removeprefix("Runyard: ") for notice in launch.plan.notices if _ON_CPU in notice]
     if report.outcome != "failed":
@@ -72,10 +72,10 @@ def diagnose_exit(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_
 
 def _add_missing_gpu_hint(report: ExitReport, notices: Sequence[str]) -> None:
     """Add to the error of a script that needs CUDA that the run was given no GPU."""
-    said = next((notice for notice in notices if _ON_CPU in notice), "")
+    no_gpu = next((notice for notice in notices if _ON_CPU in notice), "")
     message = str((report.error or {}).get("message", ""))
-    if report.error and said and any(word in message for word in _CUDA_WORDS):
-        report.error["message"] = f"{message.rstrip('.')}. {said.removeprefix('Runyard: ')}"
+    if report.error and no_gpu and any(word in message for word in _CUDA_WORDS):
+        report.error["message"] = f"{message.rstrip('.')}. {no_gpu.removeprefix('Runyard: ')}"
 
 
 def add_full_disk_hint(report: ExitReport, *, is_full: bool, was_met: bool) -> None:
@@ -87,27 +87,27 @@ def add_full_disk_hint(report: ExitReport, *, is_full: bool, was_met: bool) -> N
         return
     message = str(report.error["message"])
     if is_full:
-        said = "There is no space left on the node's disk: free some, or write less."
+        hint = "There is no space left on the node's disk: free some, or write less."
     elif was_met or any(text in message for text in _NO_SPACE):
-        said = "A disk that the script writes to was full: free some space there, or write less."
+        hint = "A disk that the script writes to was full: free some space there, or write less."
     else:
         return
-    report.error["message"] = f"{message.rstrip('.')}. {said}"
+    report.error["message"] = f"{message.rstrip('.')}. {hint}"
 
 
 def _diagnose_container(report: ExitReport, container: TaskContainer, memory_bytes: int | None) -> None:
     """Report a container that was ended from outside, or whose memory limit was reached."""
-    news = container.news
-    if news.killed or news.asked is not None:
+    events = container.events
+    if events.killed or events.asked is not None:
         known = container.exit_details()
         report.oom = report.oom or bool(known.get("oom"))
         if not report.oom:
-            report.error = {"code": "ServiceError", "message": _ended_from_outside(news.asked, known)}
+            report.error = {"code": "ServiceError", "message": _ended_from_outside(events.asked, known)}
             report.error |= {"cause": FailureCause.ENGINE_FAILED} if "error" in known else {}
     if report.oom and memory_bytes:
         limit = f"its container may use {memory_bytes >> 20} MiB, by the docker arguments of the run"
-        said = f"User program was killed: out of memory, since {limit}. Use smaller batches or allow it more."
-        report.error = {"code": "UserError", "message": said}
+        text = f"User program was killed: out of memory, since {limit}. Use smaller batches or allow it more."
+        report.error = {"code": "UserError", "message": text}
 
 
 def _ended_from_outside(asked: int | None, known: Json) -> str:
@@ -117,10 +117,10 @@ def _ended_from_outside(asked: int | None, known: Json) -> str:
     return f"The run's container was {how} from outside: by its engine, or by somebody who uses it."
 
 
-def _diagnose_launcher(report: ExitReport, launch: Launch, said: str, status: int, *, memory_ran_out: bool) -> None:
+def _diagnose_launcher(report: ExitReport, launch: Launch, output: str, status: int, *, memory_ran_out: bool) -> None:
     """Report the rank or node that mpirun names as the cause of its failure."""
     plan = launch.plan
-    found = parse_mpirun_failure(said, plan)
+    found = parse_mpirun_failure(output, plan)
     if found is None:
         message = f"The launcher of the ranks, mpirun, failed: {describe_wait_status(status)}."
         report.rank, report.error = None, {"code": "UserError", "message": message}
@@ -149,5 +149,5 @@ def _diagnose_taken_port(report: ExitReport, launch: Launch) -> None:
         return
     holder = find_foreign_listener(list(ports.values()), plan.attempt_id)
     if holder is not None:
-        said = f"Port {holder.port} was free when it was chosen for the run; {holder} took it before the run bound it."
-        report.error = {"code": "PortTaken", "message": said}
+        text = f"Port {holder.port} was free when it was chosen for the run; {holder} took it before the run bound it."
+        report.error = {"code": "PortTaken", "message": text}

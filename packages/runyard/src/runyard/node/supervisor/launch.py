@@ -87,6 +87,7 @@ class Launch:
         if not programs:
             return []
         is_mpi = any(node.ranks for node in self.plan.nodes)
+        # "door" is the name in the wire format.
         servers = [facts.get("door") for facts in self.roster] if self.plan.here.processes else []
         return container.start(programs, mpi_mounts(self.folder, PROGRAMS, servers) if is_mpi else ())
 

@@ -76,7 +76,7 @@ def prepare_if_quick(folder: TaskFolder, plan: LaunchPlan) -> PreparedTask | Non
         return None
     try:
         found = find_environment(folder, plan)
-        return prepare(folder, plan, MountAccess(), lambda news: None) if found is not None else None
+        return prepare(folder, plan, MountAccess(), lambda message: None) if found is not None else None
     except (RunyardError, OSError):
         return None  # tried again in a child, which reports the error
 

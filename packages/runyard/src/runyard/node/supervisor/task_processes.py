@@ -139,8 +139,8 @@ class TaskProcesses:
         if len(self._plan.nodes) == 1:
             return self._is_decided()
         stop = self._loop.stop
-        is_told = stop is not None and stop.end_as == "completed"
-        return self._have_all_ended() and (is_told or not self._holds_shared_outputs())
+        is_stopping = stop is not None and stop.end_as == "completed"
+        return self._have_all_ended() and (is_stopping or not self._holds_shared_outputs())
 
     def _have_all_ended(self) -> bool:
         return bool(self._processes) and all(status == 0 for _, status in self._statuses())
@@ -173,10 +173,10 @@ class TaskProcesses:
             # Ending these processes may end others elsewhere, whose nodes dump their stacks first.
             self._loop.wait_until(lambda: False, deadline + DUMP_SECONDS + 1, ignore_cancel=True)
         self._tree.end(self._loop.grace())
-        said = f"The run took longer than max_run_duration_seconds ({self._plan.max_seconds}) and was ended."
+        message = f"The run took longer than max_run_duration_seconds ({self._plan.max_seconds}) and was ended."
         if logs:
-            said += f" What each process was doing is at the end of its log: {', '.join(logs)}."
-        return canceled_report("Running", said)
+            message += f" What each process was doing is at the end of its log: {', '.join(logs)}."
+        return canceled_report("Running", message)
 
 
 def _exit_code_and_signal(status: int | None) -> list[int | None]:

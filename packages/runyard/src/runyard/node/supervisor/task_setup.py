@@ -64,7 +64,7 @@ class TaskSetup:
         self._private_ports = folder.home / "ports" / plan.attempt_id
 
     def launch(
-        self, prepared: PreparedTask, sdk: Path, run_errand: RunForkedTask, start_errand: StartForkedTask
+        self, prepared: PreparedTask, sdk: Path, run_forked: RunForkedTask, start_forked: StartForkedTask
     ) -> Launch | None:
         """Return what the processes are started with, once all nodes are ready. None where the task is to stop.
 
@@ -78,12 +78,12 @@ class TaskSetup:
             of_launchers=self._variables_of_launchers(prepared),
         )
         if prepared.image:
-            make = partial(self._container, prepared, sdk, start_errand)
+            make = partial(self._container, prepared, sdk, start_forked)
             bare = replace(bare, container=make(), of_daemons=make)
         if not self._plan.is_distributed:
             return bare
         facts = self._prepare_node(bare)
-        roster = self._await_nodes(facts, run_errand) if len(self._plan.nodes) > 1 else [facts]
+        roster = self._await_nodes(facts, run_forked) if len(self._plan.nodes) > 1 else [facts]
         if roster is None:
             return None
         self._join(roster)
@@ -111,7 +111,7 @@ class TaskSetup:
         if self._is_mpi:
             clear_shared_memory(self._plan)
 
-    def _container(self, prepared: PreparedTask, sdk: Path, start_errand: StartForkedTask) -> TaskContainer:
+    def _container(self, prepared: PreparedTask, sdk: Path, start_forked: StartForkedTask) -> TaskContainer:
         setting = ContainerSetting(
             folder=self._folder,
             plan=self._plan,
@@ -121,7 +121,7 @@ class TaskSetup:
             data=[Mount(bind.source, bind.target, bind.is_read_only) for bind in prepared.data.binds],
             served=prepared.data.mount_points,
         )
-        return TaskContainer(setting, self._loop.events, start_errand, self._containers)
+        return TaskContainer(setting, self._loop.events, start_forked, self._containers)
 
     def _prepare_node(self, bare: Launch) -> Json:
         plan, home = self._plan, self._folder.home
@@ -135,6 +135,7 @@ class TaskSetup:
             "address": plan.here.address,
             "name": plan.here.name,
             "ports": self._ports.choose(plan.here.ports),
+            # The name in the wire format.
             "door": self._launch_server.address if self._launch_server is not None else None,
             "network": self._network.pid if self._network is not None else None,
             "is_essential": any(spec.is_essential for spec in plan.here.processes),
@@ -201,15 +202,15 @@ class TaskSetup:
                 self._plan, self._folder, self._start_daemon, self._tree.ask_to_stop, self._watch, self._unwatch
             )
 
-    def _await_nodes(self, facts: Json, run_errand: RunForkedTask) -> list[Json] | None:
+    def _await_nodes(self, facts: Json, run_forked: RunForkedTask) -> list[Json] | None:
         home, plan = self._folder.home, self._plan
         self._folder.write(READY_FILE, facts)
-        forked = run_errand(lambda notify: await_roster(home, plan, facts), lambda news: None)
+        forked = run_forked(lambda notify: await_roster(home, plan, facts), lambda message: None)
         if forked.done is None:
             if self._loop.stop is not None:
                 return None
             reason = (forked.error or {}).get("message", "its process was killed.")
-            raise EngineError(f"The nodes of the run could not be brought together: {reason}")
+            raise EngineError(f"The nodes of the run did not all become ready: {reason}")
         if "end_as" in forked.done:
             self._loop.take(StopRequest(plan.cancel_grace_seconds, forked.done["end_as"]))
             return None

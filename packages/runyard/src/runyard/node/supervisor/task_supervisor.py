@@ -261,10 +261,10 @@ class TaskSupervisor:
             mounting = MountAccess(has_own, self._data.mounts.open_lifeline())
         step = "code"
 
-        def on_message(news: Json) -> None:
+        def on_message(message: Json) -> None:
             nonlocal step
-            step = news.get("step", step)
-            self._loop.report_queue.report("preparing", message=news.get("message") or _STEPS[step])
+            step = message.get("step", step)
+            self._loop.report_queue.report("preparing", message=message.get("message") or _STEPS[step])
 
         forked = self.run_forked(
             lambda notify: prepare(self._folder, self._plan, mounting, notify).to_json(), on_message
@@ -336,9 +336,9 @@ class TaskSupervisor:
         self._tree.end(0)
         self._data.clear()
 
-    def run_forked(self, work: Callable[[Notify], Json], on_news: Callable[[Json], None]) -> ForkedTask:
+    def run_forked(self, work: Callable[[Notify], Json], on_message: Callable[[Json], None]) -> ForkedTask:
         """Run in a forked child until it is done, or the task is to stop. Unless it succeeds, kill what it started."""
-        forked = self._fork(work, on_news)
+        forked = self._fork(work, on_message)
         self._wait_for_child(forked)
         stop = self._loop.stop
         if forked.done is None or stop is not None:
@@ -353,8 +353,10 @@ class TaskSupervisor:
             os.kill(forked.pid, signal.SIGKILL)
         return forked
 
-    def _fork(self, work: Callable[[Notify], Json], on_news: Callable[[Json], None] = lambda news: None) -> ForkedTask:
-        return ForkedTask(work, on_news, kept_out=(self._lock, *self._data.mounts.life))
+    def _fork(
+        self, work: Callable[[Notify], Json], on_message: Callable[[Json], None] = lambda message: None
+    ) -> ForkedTask:
+        return ForkedTask(work, on_message, kept_out=(self._lock, *self._data.mounts.life))
 
     def _wait_for_child(
         self, forked: ForkedTask, deadline: float | None = None, *, ignore_cancel: bool = False

@@ -100,8 +100,8 @@ def _node(
         )
         for task in here
     )
-    wishes = tuple(PortRequest(task.name, _FIRST_PORT + task.rank) for task in here)
-    return NodePlan(resources.addresses[node], processes, gpus, resources.name_of(node), wishes)
+    ports = tuple(PortRequest(task.name, _FIRST_PORT + task.rank) for task in here)
+    return NodePlan(resources.addresses[node], processes, gpus, resources.name_of(node), ports)
 
 
 def _tf_config(cluster: Mapping[str, Sequence[str]], task: _Task) -> str:

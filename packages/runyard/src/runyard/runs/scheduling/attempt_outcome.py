@@ -16,6 +16,7 @@ from runyard.core.records.runs import AttemptId
 STOP_GRACE_SECONDS = 3.0
 """Grace period of the other tasks once one has failed, or all essential ones are done."""
 _JUDGED = (NodeTaskState.FAILING, NodeTaskState.ENDED)
+# "door" is the name in the wire format: the address of the node's launch server.
 _ROSTER_FACTS = ("address", "ports", "door", "network", "is_essential")
 # If a process is killed, its peers exit too, and their exits may be seen first.
 _WINDOW = timedelta(seconds=3)

@@ -21,7 +21,7 @@ import sys
 
 sys.dont_write_bytecode = sys.dont_write_bytecode or __name__ == "__main__"
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from becoming import prefer_for_out_of_memory, print_into, with_variables  # type: ignore[import-not-found] # noqa: E402
+from process_setup import prefer_for_out_of_memory, print_into, with_variables  # type: ignore[import-not-found] # noqa: E402
 
 if False:  # the module is slow to load
     from typing import Any
@@ -31,7 +31,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 KILL_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
 
-class News:
+class EventWriter:
     """Writes lines for the node. Does nothing once the supervisor is gone."""
 
     def __init__(self, path: str) -> None:
@@ -40,7 +40,7 @@ class News:
         except OSError:
             self.fd = -1
 
-    def tell(self, *words: "object") -> None:
+    def write(self, *words: "object") -> None:
         line = " ".join(str(word) for word in words).replace("\n", " ")
         try:
             os.write(self.fd, line.encode("utf-8", "replace")[:4000] + b"\n")
@@ -51,14 +51,14 @@ class News:
 def main(file: str) -> int:
     with open(file, "rb") as stream:
         part = json.loads(stream.read().decode("utf-8"))
-    news = News(part["news"])
+    events = EventWriter(part["news"])
     missing = unseen(part["shown"])
     if missing:
-        news.tell("failed", "-", f"the engine does not see what this machine has mounted at {missing}")
+        events.write("failed", "-", f"the engine does not see what this machine has mounted at {missing}")
         return NOT_STARTED
-    pass_signals_on(news)
-    running = start_all(part, news)
-    news.tell("started")
+    pass_signals_on(events)
+    running = start_all(part, events)
+    events.write("started")
     while True:
         try:
             pid, status = os.waitpid(-1, 0)
@@ -67,7 +67,7 @@ def main(file: str) -> int:
         if pid in running:
             name = running.pop(pid)
             keep(part["news"] + ".ended", name, status)
-            news.tell("ended", name, status, out_of_memory_kills())
+            events.write("ended", name, status, out_of_memory_kills())
 
 
 def keep(file: str, name: str, status: int) -> None:
@@ -92,27 +92,27 @@ def unseen(shown: "dict[str, int]") -> str:
     return ""
 
 
-def pass_signals_on(news: News) -> None:
-    def hear(number: int, frame: "Any") -> None:
-        news.tell("asked", number)
+def pass_signals_on(events: EventWriter) -> None:
+    def on_signal(number: int, frame: "Any") -> None:
+        events.write("asked", number)
         if os.getpid() == 1:  # in its own PID namespace: -1 means all processes in it
             os.kill(-1, signal.SIGTERM)
 
     for number in STOP_SIGNALS:
-        signal.signal(number, hear)
+        signal.signal(number, on_signal)
 
 
-def start_all(part: "dict[str, Any]", news: News) -> "dict[int, str]":
+def start_all(part: "dict[str, Any]", events: EventWriter) -> "dict[int, str]":
     """Start all processes. Returns their names by pid when each has executed its program, or failed to."""
     not_yet, held = os.pipe()
-    running = {start(process, part, news): process["name"] for process in part["processes"]}
+    running = {start(process, part, events): process["name"] for process in part["processes"]}
     os.close(held)
     os.read(not_yet, 1)  # Returns when the last child has closed the other end, by exec or exit.
     os.close(not_yet)
     return running
 
 
-def start(process: "dict[str, Any]", part: "dict[str, Any]", news: News) -> int:
+def start(process: "dict[str, Any]", part: "dict[str, Any]", events: EventWriter) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -120,7 +120,7 @@ def start(process: "dict[str, Any]", part: "dict[str, Any]", news: News) -> int:
         become(process, part)
     except OSError as error:
         why = f"{error.filename}: {error.strerror}"
-        news.tell("failed", process["name"], why)
+        events.write("failed", process["name"], why)
         os.write(2, f"Runyard: {why}.\n".encode("utf-8", "replace"))
     finally:
         os._exit(NOT_STARTED)

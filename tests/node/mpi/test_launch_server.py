@@ -22,7 +22,7 @@ AGENT = Path(rsh_agent.__file__)
 
 
 class OpenDoor:
-    """A door with a loop that the test turns. What is asked for is a process of the test's own."""
+    """A launch server with a loop that the test turns. What is asked for is a process of the test's own."""
 
     def __init__(self, folder: TaskFolder, *, shares_files: bool = True, starts: tuple[str, ...] = ("sleep", "60")):
         self.loop, self.folder = EventLoop(), folder
@@ -31,7 +31,7 @@ class OpenDoor:
         self.asked: list[list[str]] = []
         self.starts = starts
         plan = mpi_plan(["127.0.3.2", "127.0.3.3"], 1, node=1, shares_files=shares_files)
-        self.door = LaunchServer(plan, folder, self._start, self._end, self.loop.on_readable, self.loop.forget)
+        self.server = LaunchServer(plan, folder, self._start, self._end, self.loop.on_readable, self.loop.forget)
 
     def turn_until(self, is_done, seconds: float = 10.0) -> None:
         ends_at = now() + seconds
@@ -40,17 +40,17 @@ class OpenDoor:
             self.loop.wait(0.02)
             for pid in self.started:
                 if (status := self.loop.exit_status(pid)) is not None:
-                    self.door.ended(pid, status)
+                    self.server.ended(pid, status)
 
     def connect(self) -> socket.socket:
-        kind, _, place = self.door.address.partition(":")
+        kind, _, place = self.server.address.partition(":")
         made = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
         made.connect(place if kind == "unix" else (place.rpartition(":")[0], int(place.rpartition(":")[2])))
         made.setblocking(False)
         return made
 
     def answer_to(self, connection: socket.socket) -> bytes:
-        """All that comes until the door hangs up."""
+        """All that comes until the server hangs up."""
         said = bytearray()
 
         def has_hung_up() -> bool:
@@ -67,10 +67,12 @@ class OpenDoor:
         return bytes(said)
 
     def agent(self, *words: str, secret: str = SECRET, python: str = sys.executable) -> subprocess.Popen[bytes]:
-        """The real program, asking at this door for these words."""
-        doors = self.folder.scripts / "doors.json"
-        doors.write_text(json.dumps({"secret": secret, "doors": {"127.0.3.3": self.door.address}}), encoding="utf-8")
-        command = [python, "-I", "-S", "-E", str(AGENT), str(doors), "127.0.3.3", *words]
+        """The real program, asking this server for these words."""
+        servers_file = self.folder.scripts / "doors.json"
+        servers_file.write_text(
+            json.dumps({"secret": secret, "doors": {"127.0.3.3": self.server.address}}), encoding="utf-8"
+        )
+        command = [python, "-I", "-S", "-E", str(AGENT), str(servers_file), "127.0.3.3", *words]
         return subprocess.Popen(command, stderr=subprocess.PIPE)
 
     def exit_code_of(self, agent: subprocess.Popen[bytes]) -> int:
@@ -81,7 +83,7 @@ class OpenDoor:
         return os.waitstatus_to_exitcode(status)
 
     def close(self) -> None:
-        self.door.close()
+        self.server.close()
         for pid in self.started:
             if self.loop.exit_status(pid) is None:
                 os.kill(pid, signal.SIGKILL)
@@ -138,7 +140,7 @@ def test_who_has_the_secret_gets_what_it_asks_for_and_hears_how_it_ends(opened):
 def test_a_supervisor_that_somebody_has_stopped_is_waited_for(opened, monkeypatch):
     monkeypatch.setattr(rsh_agent, "TIMEOUT_SECONDS", 0.1)
     opened.starts, codes = ("sh", "-c", "exit 7"), []
-    agent = threading.Thread(target=lambda: codes.append(rsh_agent.ask(opened.door.address, SECRET, ["orted"])))
+    agent = threading.Thread(target=lambda: codes.append(rsh_agent.ask(opened.server.address, SECRET, ["orted"])))
     agent.start()
     time.sleep(0.5)
     opened.turn_until(lambda: codes)
@@ -160,7 +162,7 @@ def test_a_wrong_secret_starts_nothing(opened):
 
 
 def test_a_request_that_was_overheard_opens_nothing_again(opened):
-    """The door's nonce is part of the proof."""
+    """The server's nonce is part of the proof."""
     first = opened.connect()
     nonces, words = ["another conversation's", "own"], ["orted"]
     overheard = {"nonce": "own", "words": words, "proof": rsh_agent.proof(SECRET, "asks", nonces, words)}
@@ -210,7 +212,7 @@ def test_a_request_without_end_is_cut_off(opened):
 
 def test_silent_strangers_keep_nobody_out(opened):
     silent = [opened.connect() for _ in range(60)]
-    opened.turn_until(lambda: opened.door.seconds_to_next() is not None)
+    opened.turn_until(lambda: opened.server.seconds_to_next() is not None)
     opened.starts = ("true",)
     assert opened.exit_code_of(opened.agent("orted")) == 0
     for stranger in silent:
@@ -219,11 +221,11 @@ def test_silent_strangers_keep_nobody_out(opened):
 
 def test_a_silent_stranger_is_shown_out_after_a_while(opened, monkeypatch):
     stranger = opened.connect()
-    opened.turn_until(lambda: opened.door.seconds_to_next() is not None)
+    opened.turn_until(lambda: opened.server.seconds_to_next() is not None)
     monkeypatch.setattr("runyard.node.mpi.launch_server.now", lambda: now() + 11)
-    opened.door.expire()
+    opened.server.expire()
     assert b"nonce" in opened.answer_to(stranger)
-    assert opened.door.seconds_to_next() is None
+    assert opened.server.seconds_to_next() is None
 
 
 def test_a_daemon_ends_with_who_asked_for_it(opened):

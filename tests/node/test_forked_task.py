@@ -21,12 +21,12 @@ def _out_of_space(tell: Notify) -> Json:
 def test_a_full_disk_is_heard_of_though_the_log_lies_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/full").open("w", encoding="utf-8", buffering=1) as log, monkeypatch.context() as patched:
         patched.setattr(sys, "stderr", log)
-        errand = ForkedTask(_out_of_space, lambda news: None, kept_out=())
-    while not errand.is_over:
-        assert select.select([errand], [], [], WAIT_SECONDS)[0], "no news of the child"
-        errand.read()
-    errand.close()
-    os.waitpid(errand.pid, 0)
-    assert errand.done is None
-    assert errand.error is not None
-    assert "No space left on device: 'work/train.py'. The disk is full: free space" in errand.error["message"]
+        forked = ForkedTask(_out_of_space, lambda message: None, kept_out=())
+    while not forked.is_over:
+        assert select.select([forked], [], [], WAIT_SECONDS)[0], "no news of the child"
+        forked.read()
+    forked.close()
+    os.waitpid(forked.pid, 0)
+    assert forked.done is None
+    assert forked.error is not None
+    assert "No space left on device: 'work/train.py'. The disk is full: free space" in forked.error["message"]
