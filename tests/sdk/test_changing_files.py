@@ -158,7 +158,7 @@ def test_a_file_that_is_cut_while_it_goes_to_a_datastore_is_sent_as_it_is_then(w
     path.write_bytes(os.urandom(LARGE))
     cuts = iter([LARGE // 2])
     address = quoted_path(f"/workspaces/{workspace.name}/datastores/workspaceblobstore/files/cut.bin")
-    Client().upload(address, str(path), told=lambda _: [os.truncate(path, size) for size in cuts])
+    Client().upload(address, str(path), on_bytes=lambda _: [os.truncate(path, size) for size in cuts])
     assert Client().read(address) == path.read_bytes()
 
 
@@ -167,7 +167,7 @@ def test_a_file_that_is_cut_again_and_again_is_named(workspace, tmp_path):
     path.write_bytes(os.urandom(LARGE))
     address = quoted_path(f"/workspaces/{workspace.name}/datastores/workspaceblobstore/files/cut.bin")
     with pytest.raises(Exception, match=r"cut\.bin.* became shorter"):
-        Client().upload(address, str(path), told=lambda _: os.truncate(path, path.stat().st_size - 1))
+        Client().upload(address, str(path), on_bytes=lambda _: os.truncate(path, path.stat().st_size - 1))
 
 
 def _snapshot(run: Run) -> list[Any]:

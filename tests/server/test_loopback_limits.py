@@ -117,7 +117,7 @@ def test_a_sender_that_was_stopped_sends_again(client, tmp_path):
         "import sys; from runyard_sdk.client import Client\n"
         "digest, path = sys.argv[1:]\n"
         "print('sends', flush=True)\n"
-        "print(Client().upload('/blobs/' + digest, path, told=lambda size: print(size, flush=True)))"
+        "print(Client().upload('/blobs/' + digest, path, on_bytes=lambda size: print(size, flush=True)))"
     )
     digest = hashlib.sha256((tmp_path / "large").read_bytes()).hexdigest()
     facts = {"RUNYARD_URL": client.url, "RUNYARD_TOKEN": client.token}

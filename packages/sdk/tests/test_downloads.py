@@ -38,7 +38,7 @@ class Downloads(unittest.TestCase):
     def test_a_broken_connection_is_taken_up_where_it_broke(self):
         self.service.break_after = [SIZE // 2, 1000]
         told = []
-        self.fetch(size=SIZE, version="v1", told=told.append)
+        self.fetch(size=SIZE, version="v1", on_bytes=told.append)
         self.assertEqual(self.content(), CONTENT)
         self.assertEqual(self.service.ranges[0], None)
         self.assertEqual(len(self.service.ranges), 3)
@@ -48,7 +48,7 @@ class Downloads(unittest.TestCase):
     def test_without_a_version_it_begins_anew(self):
         self.service.break_after = [SIZE // 2]
         told = []
-        self.fetch(told=told.append)
+        self.fetch(on_bytes=told.append)
         self.assertEqual((self.content(), self.service.ranges, sum(told)), (CONTENT, [None, None], SIZE))
 
     def test_what_came_in_an_earlier_call_is_used(self):
@@ -74,7 +74,7 @@ class Downloads(unittest.TestCase):
         self.service.honours_ranges = False
         self.service.break_after = [SIZE // 2]
         told = []
-        self.fetch(size=SIZE, version="v1", told=told.append)
+        self.fetch(size=SIZE, version="v1", on_bytes=told.append)
         self.assertEqual((self.content(), sum(told)), (CONTENT, SIZE))
 
     def test_a_file_of_another_size_than_promised_is_never_taken_for_whole(self):

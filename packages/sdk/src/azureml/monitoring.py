@@ -14,7 +14,7 @@ class ModelDataCollector(object):
         self.feature_names = feature_names
         self.workspace, self.webservice_name = workspace, webservice_name
         self.model_version, self.collection_name = model_version, collection_name
-        self._say()
+        self._show()
 
     def collect(self, input_data, user_correlation_id=""):
         return None
@@ -23,7 +23,7 @@ class ModelDataCollector(object):
         return input_data
 
     @classmethod
-    def _say(cls):
+    def _show(cls):
         if not ModelDataCollector._has_said:
             ModelDataCollector._has_said = True
             sys.stderr.write(_SAID + "\n")

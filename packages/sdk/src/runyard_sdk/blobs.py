@@ -164,8 +164,8 @@ class BodyTooShort(Exception):
 class Exactly(object):
     """Reader of the next `size` bytes of an open file, however it grows. Raises BodyTooShort if it has fewer."""
 
-    def __init__(self, content, size, told=None):
-        self._content, self._size, self._told = content, size, told or _quiet
+    def __init__(self, content, size, on_bytes=None):
+        self._content, self._size, self._on_bytes = content, size, on_bytes or _quiet
         self._start, self._place = content.tell(), 0
 
     def read(self, count=-1):
@@ -174,11 +174,11 @@ class Exactly(object):
         if left and count and not block:
             raise BodyTooShort()
         self._place += len(block)
-        self._told(len(block))
+        self._on_bytes(len(block))
         return block
 
     def seek(self, place):
-        self._told(place - self._place)
+        self._on_bytes(place - self._place)
         self._place = place
         self._content.seek(self._start + place)
 

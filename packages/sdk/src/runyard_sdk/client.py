@@ -65,33 +65,33 @@ class Client:
         """Return the response as a file object."""
         return self.transport.open(_address(path, query))
 
-    def download(self, path, target, size=None, version="", told=None, headers=None, **query):
+    def download(self, path, target, size=None, version="", on_bytes=None, headers=None, **query):
         """Download to the file `target`, completely or not at all; see runyard_sdk.downloads."""
         from runyard_sdk.downloads import fetch
 
         try:
-            fetch(self.transport, _address(path, query), target, size, version, told, headers)
+            fetch(self.transport, _address(path, query), target, size, version, on_bytes, headers)
         except StorageFull as error:
             raise self.transport.translate(error)
 
-    def upload(self, path, source, told=None, **query):
-        """PUT the bytes of the file `source`; `told` is called with the number of bytes sent, as they go.
+    def upload(self, path, source, on_bytes=None, **query):
+        """PUT the bytes of the file `source`; `on_bytes` is called with the number of bytes sent, as they go.
 
         If the file grows, sends its first length. Raises InvalidArgument for one that is repeatedly truncated.
         """
         for _ in range(_TRIES_AGAINST_CUTS):
             with open(source, "rb") as content:
                 try:
-                    return self.upload_open(path, content, os.fstat(content.fileno()).st_size, told, **query)
+                    return self.upload_open(path, content, os.fstat(content.fileno()).st_size, on_bytes, **query)
                 except blobs.BodyTooShort:
                     continue
         raise self.transport.translate(InvalidArgument(
             "The file {!r} became shorter while it was sent.".format(source),
             "Send it again once nothing writes to it."))
 
-    def upload_open(self, path, content, size, told=None, **query):
+    def upload_open(self, path, content, size, on_bytes=None, **query):
         """PUT the next `size` bytes of an open file. Raises blobs.BodyTooShort if it has fewer."""
-        body = blobs.Exactly(content, size, told)
+        body = blobs.Exactly(content, size, on_bytes)
         try:
             return _decoded(self.transport.request("PUT", _address(path, query), body, {"Content-Length": str(size)}))
         except blobs.BodyTooShort:

@@ -7,32 +7,32 @@ from runyard_sdk.errors import ServiceUnavailable, SourceChanged, StorageFull
 _TRIES_WITHOUT_PROGRESS = 5
 
 
-def fetch(transport, address, target, size=None, version="", told=None, headers=None):
+def fetch(transport, address, target, size=None, version="", on_bytes=None, headers=None):
     """Download to a temporary file next to `target`, then rename; creates folders.
 
     `version` identifies the content (for a dataset: the etag) of a file with known size. With it a broken connection is
-    resumed, and a partial file is kept for the next call when all attempts fail. `told` is called with the number of
-    bytes received, each time. `headers` go with every request.
+    resumed, and a partial file is kept for the next call when all attempts fail. `on_bytes` is called with the number
+    of bytes received, each time. `headers` go with every request.
     """
     os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
     part = _Part(target, version if size else "")
     try:
         if size and part.size > size:
             part.empty()
-        _fill(transport, address, part, size, told or _quiet, headers or {})
+        _fill(transport, address, part, size, on_bytes or _quiet, headers or {})
         part.become(target)
     finally:
         part.close()
 
 
-def _fill(transport, address, part, size, told, headers):
+def _fill(transport, address, part, size, on_bytes, headers):
     from http.client import HTTPException
 
     tries, furthest = _TRIES_WITHOUT_PROGRESS, part.size
-    told(part.size)
+    on_bytes(part.size)
     while part.size == 0 or part.size != size:
         try:
-            _receive(transport, address, part, told, headers)
+            _receive(transport, address, part, on_bytes, headers)
             break
         except (OSError, HTTPException) as error:
             tries = _TRIES_WITHOUT_PROGRESS if part.size > furthest else tries - 1
@@ -48,26 +48,26 @@ def _fill(transport, address, part, size, told, headers):
             hint="It changed since it was listed: call it again."))
 
 
-def _receive(transport, address, part, told, headers):
+def _receive(transport, address, part, on_bytes, headers):
     """Request the missing part, or all where ranges are not possible, and write it."""
     if part.size and not part.is_kept:
-        told(-part.size)
+        on_bytes(-part.size)
         part.empty()
     asked = {"Range": "bytes={}-".format(part.size)} if part.size else {}
     with transport.stream(address, dict(headers, **asked)) as answer:
         if asked and answer.status != 206:
-            told(-part.size)
+            on_bytes(-part.size)
             part.empty()
-        _copy(answer, part, told)
+        _copy(answer, part, on_bytes)
 
 
-def _copy(answer, part, told):
+def _copy(answer, part, on_bytes):
     while True:
         block = answer.read(1 << 20)
         if not block:
             break
         part.write(block)
-        told(len(block))
+        on_bytes(len(block))
     if answer.length:
         raise OSError("{} bytes are missing".format(answer.length))
 

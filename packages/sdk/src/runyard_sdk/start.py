@@ -10,7 +10,7 @@ from runyard_sdk.home import home_folder, is_of_home, private
 
 START_SECONDS = 60
 _ROOM_FOR_ERROR_BYTES = 64 << 10
-LOOK_AGAIN_SECONDS = 0.01
+POLL_SECONDS = 0.01
 _NOT_FOR_THE_SERVICE = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONDONTWRITEBYTECODE", "PYTHONINSPECT")
 # Processes with these variables end with a web service worker. A service that a scoring script starts must not.
 _OF_A_WORKER = ("AML_APP_ROOT", "AZUREML_APP_ROOT", "AZUREML_ENTRY_SCRIPT", "AZUREML_MODEL_DIR", "RUNYARD_MODELS_ROOT",
@@ -96,11 +96,11 @@ def _installed_build():
     import subprocess
 
     try:
-        said = subprocess.check_output([executable(home_folder()), "--version"], timeout=20,
-                                       env=program_variables(home_folder()))
+        output = subprocess.check_output([executable(home_folder()), "--version"], timeout=20,
+                                         env=program_variables(home_folder()))
     except (ServiceUnavailable, OSError, subprocess.SubprocessError):
         return (0,), 0
-    words = said.decode("utf-8", "replace")
+    words = output.decode("utf-8", "replace")
     api = re.search(r"API (\d+)", words)
     return as_numbers(words.split()[-1] if words.split() else "0"), int(api.group(1)) if api else 1
 
@@ -141,7 +141,7 @@ def _await(home, process, usable):
             raise ServiceUnavailable(
                 "'{}' ended with {} before it answered.".format(" ".join(process.args), process.returncode),
                 hint="Its last words, from {}:\n{}".format(os.path.join(home, "service.log"), _tail(home)))
-        time.sleep(LOOK_AGAIN_SECONDS)
+        time.sleep(POLL_SECONDS)
     raise ServiceUnavailable("The service did not answer within {} seconds.".format(START_SECONDS),
                              hint="See {}.".format(os.path.join(home, "service.log")))
 
@@ -171,7 +171,7 @@ def _stop(found):
         connection.close()
     deadline = time.monotonic() + START_SECONDS
     while answers(found) and time.monotonic() < deadline:
-        time.sleep(LOOK_AGAIN_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def _read(path):

@@ -124,11 +124,11 @@ def _git(folder, *arguments):
     import subprocess
 
     try:
-        said = subprocess.check_output(("git",) + arguments, cwd=folder, timeout=_GIT_SECONDS,
-                                       stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        output = subprocess.check_output(("git",) + arguments, cwd=folder, timeout=_GIT_SECONDS,
+                                         stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return said.decode("utf-8", "replace").strip()
+    return output.decode("utf-8", "replace").strip()
 
 
 def _without_password(address):

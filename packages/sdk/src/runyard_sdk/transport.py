@@ -230,8 +230,8 @@ def _was_closed(connection):
 
 def _explained(found, answer):
     """Error as the service reports it; where a service before API 2 lacks a route, with both versions."""
-    told = str(found.get("problem", ""))
-    if answer.getheader("X-Runyard-Api") or answer.status != 404 or not told.startswith("There is no such route"):
+    problem = str(found.get("problem", ""))
+    if answer.getheader("X-Runyard-Api") or answer.status != 404 or not problem.startswith("There is no such route"):
         return found
     return dict(found, problem="The service does not know this request: it is of an earlier build (API 1) than this SDK "
                                "({}, API {}).".format(__version__, API),

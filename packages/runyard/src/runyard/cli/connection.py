@@ -123,13 +123,13 @@ class Service:
     def delete(self, path: str) -> None:
         self._client.delete(path)
 
-    def save(self, path: str, target: Path, told: Callable[[int], None] | None = None) -> None:
-        """Download to a file, atomically. `told` is called with the number of bytes of each piece."""
-        self._client.download(path, str(target), told=told)
+    def save(self, path: str, target: Path, on_bytes: Callable[[int], None] | None = None) -> None:
+        """Download to a file, atomically. `on_bytes` is called with the number of bytes of each piece."""
+        self._client.download(path, str(target), on_bytes=on_bytes)
 
-    def upload(self, path: str, source: Path, told: Callable[[int], None] | None = None) -> Any:
-        """PUT the bytes of a file. `told` is called with the number of bytes of each piece."""
-        return self._client.upload(path, str(source), told=told)
+    def upload(self, path: str, source: Path, on_bytes: Callable[[int], None] | None = None) -> Any:
+        """PUT the bytes of a file. `on_bytes` is called with the number of bytes of each piece."""
+        return self._client.upload(path, str(source), on_bytes=on_bytes)
 
     def log_pages(self, path: str) -> Iterator[bytes]:
         """Yield a run's log in pages. A page whose connection breaks is requested again."""

@@ -36,7 +36,7 @@ def export(
         raise CommandError(f"{str(file)!r} exists already.", hint="Name another file, or remove it first.")
     with ProgressLine(quiet=output is Format.JSON) as progress:
         count = progress.counter("bytes")
-        connect().save(f"/export?{urlencode([('run', run) for run in runs])}", file, told=count)
+        connect().save(f"/export?{urlencode([('run', run) for run in runs])}", file, on_bytes=count)
         head = _verified(file, progress)
     facts = {"file": str(file), "workspace": head["workspace"], "runs": head["runs"], "bytes": file.stat().st_size}
     if output is Format.JSON:

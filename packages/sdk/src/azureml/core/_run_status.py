@@ -110,26 +110,26 @@ class RunStatus:
             warnings.warn("Run %s: %s" % (self.id, text), stacklevel=3)
 
     def _stream(self, sink):
-        say = _Sink(sink)
-        say.line("RunId: " + self.id)
-        say.line("Web View: " + self.get_portal_url())
+        output = _Sink(sink)
+        output.line("RunId: " + self.id)
+        output.line("Web View: " + self.get_portal_url())
         shown = None
         for event in follow(self._client, self.id):
             if event[0] == "log":
                 if event[1] != shown:
                     shown = event[1]
-                    say.heading(shown)
-                say.text(event[2])
+                    output.heading(shown)
+                output.text(event[2])
             elif event[0] == "end":
                 self._record = event[1]
-        say.line("\nExecution Summary\n=================")
-        say.line("RunId: " + self.id)
-        say.line("Web View: " + self.get_portal_url())
+        output.line("\nExecution Summary\n=================")
+        output.line("RunId: " + self.id)
+        output.line("Web View: " + self.get_portal_url())
         if self._record.get("warnings"):
-            say.line("\nWarnings:")
+            output.line("\nWarnings:")
             for text in self._record["warnings"]:
-                say.line(text)
-        say.line("")
+                output.line(text)
+        output.line("")
 
     def _log_text(self, name):
         return self._client.read("{}/files/{}".format(self._path, quoted_path(name))).decode("utf-8", "replace")

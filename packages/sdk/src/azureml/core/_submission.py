@@ -95,7 +95,7 @@ def _entries(file_or_folder, limit, warn):
     if os.path.isfile(file_or_folder):
         return snapshot.take_file(file_or_folder)
     try:
-        return snapshot.take(file_or_folder, refuse_above=limit, warn=_say if warn else None)
+        return snapshot.take(file_or_folder, refuse_above=limit, warn=_show if warn else None)
     except RunyardError as error:
         raise translated(error)
 
@@ -108,7 +108,7 @@ def _snapshot_limit():
     return snapshot.REFUSE_BYTES if limit == snapshot.WARN_BYTES else limit
 
 
-def _say(text):
+def _show(text):
     import warnings
 
     warnings.warn(text, stacklevel=2)

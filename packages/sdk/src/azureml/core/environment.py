@@ -386,10 +386,10 @@ def _image_object(image):
 
 
 def _build_error(record):
-    said = record.get("error") or {}
-    facts = {name: value for name, value in said.items() if name not in ("problem", "hint")}
+    error = record.get("error") or {}
+    facts = {name: value for name, value in error.items() if name not in ("problem", "hint")}
     return translated(errors.EnvironmentFailed(
-        said.get("problem") or "The environment could not be built.", hint=said.get("hint") or "", **facts))
+        error.get("problem") or "The environment could not be built.", hint=error.get("hint") or "", **facts))
 
 
 def _save_folder(environment, path, overwrite):
@@ -446,8 +446,8 @@ def _exported_conda_environment(name):
     done = subprocess.run([program, "env", "export", _conda_selection(str(name))], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip() or "exit status %d" % done.returncode
-        print("Could not export the conda environment %r: %s" % (name, said))
+        reason = done.stderr.decode("utf-8", "replace").strip() or "exit status %d" % done.returncode
+        print("Could not export the conda environment %r: %s" % (name, reason))
         return None
     try:
         found = loads(done.stdout.decode("utf-8"))

@@ -49,14 +49,14 @@ class _ModelEvaluationResultBase(object):
 
     def wait_for_completion(self, show_output=False):
         """Wait until done. Raises WebserviceException with the cause if it failed."""
-        say = _say if show_output else (lambda text: None)
-        say("Running")
+        show = _show if show_output else (lambda text: None)
+        show("Running")
         while self.state not in ("Succeeded", "Failed"):
-            say(".")
+            show(".")
             with webservice_errors():
                 self._take(self.workspace, self.workspace._client.get(
                     self._path + "/wait", version=self._record["version"], timeout=_WAIT_SECONDS))
-        say("\n%s\n%s\n" % (self.state, self._table()))
+        show("\n%s\n%s\n" % (self.state, self._table()))
         if self.state == "Failed":
             raise WebserviceException("Profiling %r failed. %s" % (self.name, _cause(self.error)))
 
@@ -117,7 +117,7 @@ class ModelProfile(_ModelEvaluationResultBase):
         return "\n".join("%-*s  %s" % (width, name, value) for name, value in rows)
 
 
-def _say(text):
+def _show(text):
     sys.stdout.write(text)
     sys.stdout.flush()
 

@@ -105,33 +105,33 @@ class _OfflineRun:
         return self._run_id
 
     def log(self, name, value, description=""):
-        self._say("scalar metric", name, value)
+        self._show("scalar metric", name, value)
 
     def log_list(self, name, value, description=""):
-        self._say("list metric", name, value)
+        self._show("list metric", name, value)
 
     def log_row(self, name, description=None, **kwargs):
-        self._say("row metric", name, kwargs)
+        self._show("row metric", name, kwargs)
 
     def log_table(self, name, value, description=""):
-        self._say("table metric", name, value)
+        self._show("table metric", name, value)
 
     def log_image(self, name, path=None, plot=None, description=""):
         if (path is None) == (plot is None):
             raise UserErrorException("Give exactly one of path and plot to log_image.")
-        self._say("image metric", name, path if path is not None else plot)
+        self._show("image metric", name, path if path is not None else plot)
 
     def log_confusion_matrix(self, name, value, description=""):
-        self._say("confusion matrix", name, value)
+        self._show("confusion matrix", name, value)
 
     def log_accuracy_table(self, name, value, description=""):
-        self._say("accuracy table", name, value)
+        self._show("accuracy table", name, value)
 
     def log_residuals(self, name, value, description=""):
-        self._say("residuals", name, value)
+        self._show("residuals", name, value)
 
     def log_predictions(self, name, value, description=""):
-        self._say("predictions", name, value)
+        self._show("predictions", name, value)
 
     def add_properties(self, properties):
         print("Attempted to add properties:\n{}".format(properties))
@@ -175,7 +175,7 @@ class _OfflineRun:
     def __repr__(self):
         return "Run(Id: {},\nType: offline)".format(self._run_id)
 
-    def _say(self, what, name, value):
+    def _show(self, what, name, value):
         print("Attempted to log {} {}:\n{}".format(what, name, value))
 
 

@@ -45,16 +45,16 @@ class StoredFiles(object):
         from runyard_sdk.progress import Progress
         files = [dict(file, target=local_path(target_path, file["path"])) for file in self._files(prefix)]
         with Progress("Downloading", len(files), total_size(files), is_shown=show_progress) as progress:
-            say = progress.print_line if show_progress else _quiet
+            show = progress.print_line if show_progress else _quiet
             if not files:
-                say("There is nothing to download%s." % (" below %r" % prefix if prefix else ""))
+                show("There is nothing to download%s." % (" below %r" % prefix if prefix else ""))
             wanted = []
             for file in files:
                 if os.path.exists(file["target"]) and not overwrite:
-                    say("Target already exists. Skipping download for %s" % file["target"])
+                    show("Target already exists. Skipping download for %s" % file["target"])
                 else:
                     wanted.append(file)
-            return self._fetch(wanted, len(files), say, progress)
+            return self._fetch(wanted, len(files), show, progress)
 
     def _bind(self, inputs):
         return DataReference(self)._bind(inputs)
@@ -72,31 +72,31 @@ class StoredFiles(object):
         placed = [(path, _placed(path, root, target_path)) for path in files]
         size = sum(os.path.getsize(path) for path in files) if show_progress else None
         with Progress("Uploading", len(placed), size, is_shown=show_progress) as progress:
-            say = progress.print_line if show_progress else _quiet
-            say("Uploading an estimated of %d files" % len(placed))
+            show = progress.print_line if show_progress else _quiet
+            show("Uploading an estimated of %d files" % len(placed))
             sent = 0
-            for path, name, is_new in self._stored(placed, overwrite, say, progress):
+            for path, name, is_new in self._stored(placed, overwrite, show, progress):
                 if is_new:
                     sent += 1
-                    say("Uploaded %s, %d files out of an estimated total of %d" % (path, sent, len(placed)))
+                    show("Uploaded %s, %d files out of an estimated total of %d" % (path, sent, len(placed)))
                 else:
-                    say("Target already exists. Skipping upload for %s" % name)
-            say("Uploaded %d files" % sent)
+                    show("Target already exists. Skipping upload for %s" % name)
+            show("Uploaded %d files" % sent)
         return DataReference(self, path_on_datastore=target_path)
 
-    def _stored(self, placed, overwrite, say, progress):
+    def _stored(self, placed, overwrite, show, progress):
         """Upload the files; generate (path, name, whether it was uploaded) of each."""
         # Mounts of a run are visible to its own processes only, so a run sends bytes.
         if "RUNYARD_ATTEMPT" not in os.environ and self.workspace._client.shares_files:
-            return self._copied_by_path(placed, overwrite, say, progress)
-        return self._sent(placed, overwrite, say, progress)
+            return self._copied_by_path(placed, overwrite, show, progress)
+        return self._sent(placed, overwrite, show, progress)
 
-    def _copied_by_path(self, placed, overwrite, say, progress):
+    def _copied_by_path(self, placed, overwrite, show, progress):
         """Pass paths to a service that sees this machine's files."""
         route = self.workspace._path("datastores", self.name, "adopt")
         for batch in _batches(placed):
             for path, _ in batch:
-                say("Uploading %s" % path)
+                show("Uploading %s" % path)
             written = set(self.workspace._client.post_again(route, {
                 "items": [[os.path.abspath(path), name] for path, name in batch], "overwrite": overwrite})["written"])
             for path, name in batch:
@@ -104,17 +104,17 @@ class StoredFiles(object):
                 progress.file_done()
                 yield path, name, name in written
 
-    def _sent(self, placed, overwrite, say, progress):
+    def _sent(self, placed, overwrite, show, progress):
         """Send bytes, over several connections."""
         from runyard_sdk.client import quoted_path
         from runyard_sdk.errors import AlreadyExists
         from runyard_sdk.parallel import each_in_parallel
 
         def put(item):
-            say("Uploading %s" % item[0])
+            show("Uploading %s" % item[0])
             try:
                 self.workspace._client.upload(self._route() + "/" + quoted_path(item[1]), item[0],
-                                              told=progress.add_bytes, overwrite=overwrite)
+                                              on_bytes=progress.add_bytes, overwrite=overwrite)
             except AlreadyExists:
                 return False
             finally:
@@ -124,20 +124,20 @@ class StoredFiles(object):
         for (path, name), is_new in each_in_parallel(put, placed):
             yield path, name, is_new
 
-    def _fetch(self, files, total, say, progress):
+    def _fetch(self, files, total, show, progress):
         from runyard_sdk.client import quoted_path
         from runyard_sdk.parallel import each_in_parallel
 
-        def bring(file):
-            say("Downloading %s" % file["path"])
+        def download(file):
+            show("Downloading %s" % file["path"])
             self.workspace._client.download(self._route() + "/" + quoted_path(file["path"]), file["target"],
                                             file["size"], file.get("modified_at") or "", progress.add_bytes)
 
         fetched = 0
-        for file, _ in each_in_parallel(bring, files):
+        for file, _ in each_in_parallel(download, files):
             fetched += 1
             progress.file_done()
-            say("Downloaded %s, %d files out of an estimated total of %d" % (file["path"], fetched, total))
+            show("Downloaded %s, %d files out of an estimated total of %d" % (file["path"], fetched, total))
         return fetched
 
     def _files(self, prefix=None):

@@ -49,7 +49,7 @@ def fetch_all(dataset, files, folder, threads=8, missing=None, title="Downloadin
     headers = network_headers()
     targets = {file["path"]: local_path(folder, file["path"]) for file in files}
     with Progress(title, len(files), total_size(files)) as progress:
-        def bring(file):
+        def download(file):
             try:
                 workspace._client.download(route + "/" + quoted_path(file["path"]), targets[file["path"]], file["size"],
                                            file.get("etag") or "", progress.add_bytes, headers)
@@ -58,7 +58,7 @@ def fetch_all(dataset, files, folder, threads=8, missing=None, title="Downloadin
                     raise
                 missing.append(file["path"])
             progress.file_done()
-        for _ in each_in_parallel(bring, files, threads):
+        for _ in each_in_parallel(download, files, threads):
             pass
     absent = set(missing or ())
     return [targets[file["path"]] for file in files if file["path"] not in absent]

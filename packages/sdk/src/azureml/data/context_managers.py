@@ -40,7 +40,7 @@ class MountedFiles(object):
         try:
             self._mounting = _start_mount(self._dataset, self.mount_point)
         except _MountFailed as reason:
-            _say("%s The files are downloaded to %s instead." % (reason, self.mount_point))
+            _show("%s The files are downloaded to %s instead." % (reason, self.mount_point))
             for path in self._dataset.download(self.mount_point, overwrite=True):
                 os.chmod(path, 0o444)
         self._is_started = True
@@ -87,7 +87,7 @@ class DatastoreContextManager(DatasetContextManager):
         super(DatastoreContextManager, self).__init__(config)
 
 
-def _say(text):
+def _show(text):
     import sys
     sys.stderr.write(text + "\n")
 

@@ -96,7 +96,7 @@ class Tensorboard:
             os.makedirs(folder, exist_ok=True)
             for file in run._files():
                 if file["path"].startswith(self.LOGS_ARTIFACT_PREFIX) and _is_event_log(file["path"]):
-                    self._bring(run, file, folder)
+                    self._update_log(run, file, folder)
         return goes_on
 
     def _folder_name(self, run):
@@ -104,7 +104,7 @@ class Tensorboard:
         name = (self._use_display_name and run.display_name) or run.id
         return run.id if name in (".", "..") else name.replace("/", "_").replace("\0", "_")
 
-    def _bring(self, run, file, folder):
+    def _update_log(self, run, file, folder):
         state = (file["size"], file.get("sha256"))
         if self._seen.get((run.id, file["path"])) != state:
             below = file["path"][len(self.LOGS_ARTIFACT_PREFIX):]

@@ -133,7 +133,7 @@ def main(arguments=None):
         log_failure(failure_facts(error, start))
         return 1
     server = ScoringServer((options.host, options.port), scorer, start.service)
-    _end_when_told()
+    _exit_on_signals()
     helpers = [server.serve_forever] + [server.score_forever] * (start.requests_at_once - 1)
     for helper in helpers:
         threading.Thread(target=helper, daemon=True).start()
@@ -151,7 +151,7 @@ def read_package(path):
     return Start.of_facts(facts)
 
 
-def _end_when_told():
+def _exit_on_signals():
     """Exit at once on SIGINT and SIGTERM, also as process 1 of a container, which has no default handler."""
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda number, frame: os._exit(0))

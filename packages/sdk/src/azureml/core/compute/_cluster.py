@@ -150,20 +150,20 @@ class Cluster(ComputeTarget):
             return
         self.refresh_state()
         wanted = self.scale_settings.minimum_node_count if min_node_count is None else min_node_count
-        say = print if show_output else (lambda *_: None)
-        say("Creating")
-        say(self.provisioning_state)
+        show = print if show_output else (lambda *_: None)
+        show("Creating")
+        show(self.provisioning_state)
         deadline = time.time() + 60 * timeout_in_minutes
         while self.status.current_node_count < wanted and time.time() < deadline:
             time.sleep(_POLL_SECONDS)
             self.refresh_state()
-        say("%s wait for completion finished" % type(self).__name__)
-        say()
+        show("%s wait for completion finished" % type(self).__name__)
+        show()
         if self.status.current_node_count >= wanted:
-            say("Minimum number of nodes requested have been provisioned")
+            show("Minimum number of nodes requested have been provisioned")
         else:
-            say("Wait timeout has been reached\nCurrent provisioning state of %s is %r and current node count "
-                "is %r" % (type(self).__name__, self.provisioning_state.lower(), self.status.current_node_count))
+            show("Wait timeout has been reached\nCurrent provisioning state of %s is %r and current node count "
+                 "is %r" % (type(self).__name__, self.provisioning_state.lower(), self.status.current_node_count))
 
     def update(self, min_nodes=None, max_nodes=None, idle_seconds_before_scaledown=None):
         """Change the scale settings; None keeps a value."""

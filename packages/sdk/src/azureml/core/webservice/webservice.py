@@ -43,7 +43,7 @@ class Webservice(ABC):
 
     _types = {}
     _webservice_type = UNKNOWN_WEBSERVICE_TYPE
-    _told_notes = ()
+    _printed_notes = ()
 
     def __new__(cls, workspace, name):
         if workspace is None or not name:
@@ -317,7 +317,7 @@ def _post_deployment(workspace, kind, code, config, target, body):
     for note in record["notes"]:
         print(note)
     service = Webservice._of_record(workspace, record)
-    service._told_notes = record["notes"]
+    service._printed_notes = record["notes"]
     return service
 
 
@@ -334,7 +334,7 @@ def wait_until_deployed(service, show_output=False, timeout_sec=None):
                                       "service state: %s%s. The deployment goes on; see get_logs()." % (
                                           service.name, timeout_sec, record["state"], _during(record["step"])))
         if progress:
-            progress.tell(record)
+            progress.show(record)
         with webservice_errors():
             record = service._client.get(service._path + "/wait", version=record["version"], timeout=left)
     _finish(service, record, progress, "Failed" if has_failed(record) else "Succeeded")
@@ -373,18 +373,18 @@ class _Progress(object):
     """Prints v1's lines, `Running.....` and the outcome; for a slow environment build its log too."""
 
     def __init__(self, service):
-        self._service, self._told_notes = service, list(service._told_notes)
+        self._service, self._printed_notes = service, list(service._printed_notes)
         self._log_offset, self._is_streaming, self._at_line_start = None, False, True
         self._log_path = service._path
 
-    def tell(self, record):
-        self._tell_notes(record)
+    def show(self, record):
+        self._print_new_notes(record)
         self._print_build_log(record)
         self._write("." if not self._at_line_start else "Running.")
         self._at_line_start = False
 
     def finish(self, record, outcome):
-        self._tell_notes(record)
+        self._print_new_notes(record)
         self._end_streaming()
         self._write(("Running" if self._at_line_start else "") + "\n" + outcome + "\n")
         self._write(self._service._finished_line(outcome) + "\n")
@@ -405,11 +405,11 @@ class _Progress(object):
             self._stream_log()
             self._is_streaming = False
 
-    def _tell_notes(self, record):
+    def _print_new_notes(self, record):
         for note in record["notes"]:
-            if note not in self._told_notes:
-                self._told_notes.append(note)
-                self._tell_lines(note + "\n")
+            if note not in self._printed_notes:
+                self._printed_notes.append(note)
+                self._print_lines(note + "\n")
 
     def _end_of_log(self):
         """Offset where the update's log begins: earlier lines belong to the revision that answers now."""
@@ -418,16 +418,16 @@ class _Progress(object):
     def _stream_log(self):
         content, self._log_offset = self._read_log(self._log_offset)
         lines = content.decode("utf-8", "replace").splitlines()
-        news = [line for line in lines if not any(note in line for note in self._told_notes)]
-        if news:
-            self._tell_lines("\n".join(news))
+        new_lines = [line for line in lines if not any(note in line for note in self._printed_notes)]
+        if new_lines:
+            self._print_lines("\n".join(new_lines))
 
     def _read_log(self, offset):
         address = "%s/logs?offset=%d" % (self._log_path, offset)
         with webservice_errors(), self._service._client.transport.stream(address) as answer:
             return answer.read(), int(answer.getheader("X-Runyard-Offset", 0))
 
-    def _tell_lines(self, text):
+    def _print_lines(self, text):
         if not self._at_line_start:
             self._write("\n")
             self._at_line_start = True

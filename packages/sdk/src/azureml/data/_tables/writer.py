@@ -17,8 +17,8 @@ _FILE_NAME = "data"
 def register_frame(frame, target, name, description=None, tags=None, show_progress=True, row_group_size=None,
                    make_target_path_unique=True):
     """Write the frame below the target and register it as the next version of `name`."""
-    say = print if show_progress else (lambda text: None)
-    say("Validating arguments.")
+    show = print if show_progress else (lambda text: None)
+    show("Validating arguments.")
     pandas = pandas_for("register_pandas_dataframe")
     if not isinstance(frame, pandas.DataFrame):
         raise UserErrorException("dataframe must be a pandas DataFrame, got %s." % type(frame).__name__)
@@ -28,17 +28,17 @@ def register_frame(frame, target, name, description=None, tags=None, show_progre
         raise UserErrorException("row_group_size must be a whole number above 0, got %r." % (row_group_size,))
     store, path = target_place(target)
     folder = "/".join(part for part in (path, unique_name() if make_target_path_unique else "") if part)
-    say("Arguments validated.")
-    say("Uploading file to %s" % (folder or store.name))
+    show("Arguments validated.")
+    show("Uploading file to %s" % (folder or store.name))
     with local_folder() as local:
         file = os.path.join(local, unique_name() + (".parquet" if has("pyarrow") else ".csv"))
         types = write_frame(frame, file, row_group_size)
         send_folder(store, local, folder)
-    say("Successfully uploaded file to datastore.")
+    show("Successfully uploaded file to datastore.")
     made = dataset_of(store, "/".join(part for part in (folder, os.path.basename(file)) if part), types)
-    say("Creating and registering a new dataset.")
+    show("Creating and registering a new dataset.")
     registered = made.register(store.workspace, name, description, tags, create_new_version=True)
-    say("Successfully created and registered a new dataset.")
+    show("Successfully created and registered a new dataset.")
     return registered
 
 

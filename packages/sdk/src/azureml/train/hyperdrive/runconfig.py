@@ -153,19 +153,19 @@ def _check_what_is_run(estimator, run_config, pipeline):
 def _warn_of_bayesian_settings(config):
     if not isinstance(config._sampling, BayesianParameterSampling):
         return
-    said = []
+    advice = []
     fewest = RECOMMENDED_MIN_RUNS_PER_PARAMETER_BAYESIAN * len(config._sampling._parameter_space)
     if config._max_total_runs < fewest:
-        said.append("max_total_runs=%d is little for Bayesian sampling of this space: it learns from its own trials; "
-                    "%d or more are advised." % (config._max_total_runs, fewest))
+        advice.append("max_total_runs=%d is little for Bayesian sampling of this space: it learns from its own trials; "
+                      "%d or more are advised." % (config._max_total_runs, fewest))
     if config._max_concurrent_runs > RECOMMENDED_MAX_CONCURRENT_RUNS_BAYESIAN:
-        said.append("max_concurrent_runs=%d is much for Bayesian sampling: what runs at the same time cannot be learnt "
-                    "from; at most %d are advised." % (
-                        config._max_concurrent_runs, RECOMMENDED_MAX_CONCURRENT_RUNS_BAYESIAN))
+        advice.append("max_concurrent_runs=%d is much for Bayesian sampling: what runs at the same time cannot be "
+                      "learnt from; at most %d are advised." % (
+                          config._max_concurrent_runs, RECOMMENDED_MAX_CONCURRENT_RUNS_BAYESIAN))
     if not isinstance(config._policy, NoTerminationPolicy):
-        said.append("Bayesian sampling takes no account of a policy: %r stops no child of this sweep." % (
+        advice.append("Bayesian sampling takes no account of a policy: %r stops no child of this sweep." % (
             config._policy,))
-    for message in said:
+    for message in advice:
         warnings.warn(message, stacklevel=3)
 
 

@@ -77,7 +77,7 @@ class RowsTogether(object):
         if proof.is_given and not proof.needs_check():
             return self._together(key, jobs)
         if proof.is_given:
-            return self._looked_at(proof, key, jobs)
+            return self._checked(proof, key, jobs)
         alone = self._each_alone(key, jobs)
         if not proof.is_refuted:
             self._try(proof, key, jobs, alone)
@@ -98,7 +98,7 @@ class RowsTogether(object):
             begin += count
         return parts
 
-    def _looked_at(self, proof, key, jobs):
+    def _checked(self, proof, key, jobs):
         together = self._together(key, jobs)
         if all(are_equal(together[at], self._compute(key, jobs[at])) for at in some_of(jobs)):
             return together
@@ -142,7 +142,7 @@ class RowProof(object):
     """Evidence whether a computation treats rows independently. The first difference is final."""
 
     def __init__(self):
-        self.is_refuted, self._agreed, self._until_look = False, 0, GROUPS_BETWEEN_CHECKS
+        self.is_refuted, self._agreed, self._until_check = False, 0, GROUPS_BETWEEN_CHECKS
 
     @property
     def is_given(self):
@@ -156,10 +156,10 @@ class RowProof(object):
 
     def needs_check(self):
         """Whether to check this group although the computation is proven."""
-        self._until_look -= 1
-        if self._until_look > 0:
+        self._until_check -= 1
+        if self._until_check > 0:
             return False
-        self._until_look = GROUPS_BETWEEN_CHECKS
+        self._until_check = GROUPS_BETWEEN_CHECKS
         return True
 
 

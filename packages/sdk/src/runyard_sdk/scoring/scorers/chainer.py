@@ -53,10 +53,10 @@ class ChainerScorer(object):
         # Arguments of a network have no names: those of an object are passed in its order.
         names = list(inputs) if isinstance(inputs, dict) else ["input %d" % at for at in range(
             len(inputs) if isinstance(inputs, list) else 1)]
-        values, wishes = tensors.read_values(body, names), tensors.wished_types(body, names)
-        arrays = [tensors.array_of(name, values[name], wishes[name]) for name in names]
+        values, types = tensors.read_values(body, names), tensors.requested_types(body, names)
+        arrays = [tensors.array_of(name, values[name], types[name]) for name in names]
         fits = tuple((array.dtype.str, array.shape[1:]) for array in arrays)
-        return ("call", any(wishes.values()), fits), arrays
+        return ("call", any(types.values()), fits), arrays
 
     def _answer(self, key, jobs):
         outputs = self._rows.outputs(key, jobs)

@@ -50,16 +50,16 @@ class TorchScorer(object):
     def _read(self, request):
         body = json_object(request.body, tensors.EXAMPLE)
         values = tensors.read_values(body, self._program.names)
-        wishes = tensors.wished_types(body, self._program.names)
-        arrays = [self._array(name, values[name], wishes[name]) for name in self._program.names]
+        types = tensors.requested_types(body, self._program.names)
+        arrays = [self._array(name, values[name], types[name]) for name in self._program.names]
         fits = tuple((array.dtype.str, array.shape[1:]) for array in arrays)
-        return ("forward", any(wishes.values()), fits), arrays
+        return ("forward", any(types.values()), fits), arrays
 
-    def _array(self, name, value, wish):
-        if wish is not None and wish not in TYPES:
+    def _array(self, name, value, dtype):
+        if dtype is not None and dtype not in TYPES:
             raise Refused(400, "dtype %s of input %s is not one of %s." % (
-                wish, name, ", ".join(TYPES)))
-        array = tensors.array_of(name, value, wish or self._program.types.get(name))
+                dtype, name, ", ".join(TYPES)))
+        array = tensors.array_of(name, value, dtype or self._program.types.get(name))
         if name in self._program.shapes:
             tensors.check_shape(name, array, self._program.shapes[name])
         return array

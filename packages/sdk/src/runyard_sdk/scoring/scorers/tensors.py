@@ -32,14 +32,14 @@ def read_values(body, names):
     return {name: inputs[name] for name in names}
 
 
-def wished_types(body, names):
+def requested_types(body, names):
     """Types that the request names for each input, or None."""
-    wish = body.get("dtype")
-    if wish is None or isinstance(wish, str):
-        return {name: wish for name in names}
-    if not isinstance(wish, dict) or not all(isinstance(one, str) for one in wish.values()):
+    dtype = body.get("dtype")
+    if dtype is None or isinstance(dtype, str):
+        return {name: dtype for name in names}
+    if not isinstance(dtype, dict) or not all(isinstance(one, str) for one in dtype.values()):
         raise Refused(400, "\"dtype\" must be a type such as \"float32\", or an object of them by input.")
-    return {name: wish.get(name) for name in names}
+    return {name: dtype.get(name) for name in names}
 
 
 def array_of(name, value, dtype):
