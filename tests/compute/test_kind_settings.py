@@ -7,7 +7,7 @@ import pytest
 from runyard.compute.fields import option, options_of, read_body, read_variables
 from runyard.compute.ray.kind import RaySettings, RayTarget
 from runyard.compute.registry import ComputeKinds
-from runyard.compute.sites import ComputeTargets, build_sites
+from runyard.compute.sites import TargetParser, build_sites
 from runyard.core.definitions.compute import ComputeDefinition
 from runyard.core.errors import EngineError, InvalidArgument
 from runyard.core.settings import read_settings
@@ -66,7 +66,7 @@ def test_variables_are_read_into_the_class_of_the_settings() -> None:
 
 def test_the_address_of_a_ray_cluster_is_taken() -> None:
     variables = {"RUNYARD_ENGINE": "ray", "RUNYARD_RAY_ADDRESS": " head:6379 "}
-    targets = ComputeTargets(ComputeKinds(), "ray", variables)
+    targets = TargetParser(ComputeKinds(), "ray", variables)
     targets.check_settings()
     read = targets.read(ComputeDefinition({"max_nodes": 1}))
     assert (read.target, read.settings, read.place) == (RayTarget(), RaySettings("head:6379"), "head:6379")
@@ -90,7 +90,7 @@ def test_settings_that_cannot_be_used_are_refused_by_name(home, variables, named
 
 
 def test_a_stored_target_that_its_kind_cannot_use_is_named() -> None:
-    targets = ComputeTargets(ComputeKinds())
+    targets = TargetParser(ComputeKinds())
     with pytest.raises(EngineError, match="'ray' cannot use this target: address must be HOST:PORT"):
         targets.read(ComputeDefinition({"engine": "ray", "address": "nowhere"}))
     with pytest.raises(EngineError, match="There is no compute kind 'gone'"):
@@ -112,4 +112,4 @@ def test_a_stored_target_that_its_kind_cannot_use_is_named() -> None:
 )
 def test_a_new_target_is_checked_by_its_kind(body, said) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        ComputeTargets(ComputeKinds()).checked(ComputeDefinition(body))
+        TargetParser(ComputeKinds()).checked(ComputeDefinition(body))

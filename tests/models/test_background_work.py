@@ -36,8 +36,8 @@ def begun(stores: Stores, at_once: int = 1) -> BackgroundWork:
 def test_what_work_returns_and_says_is_kept(stores: Stores) -> None:
     work = begun(stores)
 
-    def do(say):
-        say("half of it")
+    def do(log_line):
+        log_line("half of it")
         return {"size": 7}
 
     first = work.begin(OWNER, "space", "one", {"size": 0}, do)
@@ -58,7 +58,7 @@ def test_what_work_returns_and_says_is_kept(stores: Stores) -> None:
 def test_work_that_fails_says_why(stores: Stores, error: Exception, problem: str) -> None:
     work = begun(stores)
 
-    def fail(say):
+    def fail(log_line):
         raise error
 
     first = work.begin(OWNER, "space", "one", {}, fail)
@@ -69,19 +69,19 @@ def test_work_that_fails_says_why(stores: Stores, error: Exception, problem: str
 
 def test_a_name_is_worked_on_once_at_a_time_and_again_later(stores: Stores) -> None:
     work, gate = begun(stores), threading.Event()
-    first = work.begin(OWNER, "space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
+    first = work.begin(OWNER, "space", "one", {}, lambda log_line: {"waited": gate.wait(SECONDS)})
     with pytest.raises(Conflict):
-        work.begin(OWNER, "space", "one", {}, lambda say: {})
+        work.begin(OWNER, "space", "one", {}, lambda log_line: {})
     gate.set()
     work.wait("space", "one", first.asset.revision, SECONDS)
-    again = work.begin(OWNER, "space", "one", {}, lambda say: {"turn": 2})
+    again = work.begin(OWNER, "space", "one", {}, lambda log_line: {"turn": 2})
     assert work.wait("space", "one", again.asset.revision, SECONDS).asset.body["turn"] == 2
 
 
 def test_what_a_killed_service_left_running_has_failed_at_the_next_start(stores: Stores) -> None:
     gate = threading.Event()
     killed = begun(stores)
-    killed.begin(OWNER, "space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
+    killed.begin(OWNER, "space", "one", {}, lambda log_line: {"waited": gate.wait(SECONDS)})
     try:
         started = begun(stores)
         started.fail_interrupted()
@@ -92,7 +92,7 @@ def test_what_a_killed_service_left_running_has_failed_at_the_next_start(stores:
 
 def test_a_wait_ends_with_its_time(stores: Stores) -> None:
     work, gate = begun(stores), threading.Event()
-    first = work.begin(OWNER, "space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
+    first = work.begin(OWNER, "space", "one", {}, lambda log_line: {"waited": gate.wait(SECONDS)})
     try:
         assert work.wait("space", "one", first.asset.revision, 0.01).is_running
     finally:
@@ -101,7 +101,7 @@ def test_a_wait_ends_with_its_time(stores: Stores) -> None:
 
 def test_a_wait_for_work_that_has_ended_does_not_wait(stores: Stores) -> None:
     work = begun(stores)
-    first = work.begin(OWNER, "space", "one", {}, lambda say: {})
+    first = work.begin(OWNER, "space", "one", {}, lambda log_line: {})
     ended = work.wait("space", "one", first.asset.revision, SECONDS)
     begun_at = monotonic()
     assert work.wait("space", "one", ended.asset.revision, SECONDS).asset == ended.asset
@@ -118,10 +118,10 @@ def test_a_run_replaces_what_it_has_made_itself_and_nothing_else(stores: Stores)
     run = Principal(Role.RUN, run_id="r", workspace="space")  # type: ignore[arg-type]
     stores.runs.create(a_run("r", workspace="space"))
     for who, name in ((OWNER, "owners"), (run, "runs")):
-        first = work.begin(who, "space", name, {}, lambda say: {})
+        first = work.begin(who, "space", name, {}, lambda log_line: {})
         assert first.asset.created_by == who.name
         work.wait("space", name, first.asset.revision, SECONDS)
-    again = work.begin(run, "space", "runs", {}, lambda say: {})
+    again = work.begin(run, "space", "runs", {}, lambda log_line: {})
     assert work.wait("space", "runs", again.asset.revision, SECONDS).asset.created_by == "run:r"
     with pytest.raises(Forbidden, match="owners"):
-        work.begin(run, "space", "owners", {}, lambda say: {})
+        work.begin(run, "space", "owners", {}, lambda log_line: {})

@@ -117,8 +117,8 @@ def registry(parts):
     base, serving = parts.base, parts.serving
     assets = base.stores.assets
     rules = {
-        AssetKind.MODEL: ModelKind(base.access, None, base.callers_blobs, assets, serving.models_stay),
-        AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image, serving.models_stay),
+        AssetKind.MODEL: ModelKind(base.access, None, base.callers_blobs, assets, serving.models_lock),
+        AssetKind.IMAGE: ImageKind(assets, serving.planner.checked_image, serving.models_lock),
     }
     return Assets(assets, Workspaces(assets, base.runs, base.clock, base.access), base.access, rules)
 

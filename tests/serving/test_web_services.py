@@ -221,7 +221,7 @@ def test_a_script_is_not_told_which_web_service_of_another_workspace_has_the_por
 
 def test_images_bring_their_models_and_their_script(parts):
     image = ImageDefinition.parse({"models": ["iris:1"], "inference": parts.inference()})
-    kept = parts.serving.blueprints.checked_image(OWNER, SPACE, image)
+    kept = parts.serving.planner.checked_image(OWNER, SPACE, image)
     parts.base.stores.assets.add(SPACE, AssetKind.IMAGE, "box", kept.raw, {})
     definition = {"type": "ACI", "image_id": "box:1"}
     parts.serving.services.deploy(OWNER, SPACE, NewService("boxed", DeploymentSpec.parse(definition)))
@@ -237,7 +237,7 @@ def test_images_bring_their_models_and_their_script(parts):
 
 
 def test_a_deployment_is_planned_without_being_made(parts):
-    spec = parts.serving.blueprints.plan(
+    spec = parts.serving.planner.plan(
         OWNER, SPACE, "package", DeploymentSpec.parse({"models": ["iris:1"], "inference": parts.inference()})
     )
     assert (spec.scorer, spec.models[0].name) == (Scorer.SCRIPT, "iris")

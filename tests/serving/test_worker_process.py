@@ -18,7 +18,7 @@ class Sleeper(WorkerProcess):
     def __init__(self, home: Path) -> None:
         folder: Any = SimpleNamespace(id="service", home=home)
         revision: Any = SimpleNamespace(requests_at_once=1)
-        log: Any = SimpleNamespace(end=lambda: 0, say=lambda line: None, since=lambda start, lines: "")
+        log: Any = SimpleNamespace(end=lambda: 0, write_line=lambda line: None, since=lambda start, lines: "")
         super().__init__(folder, revision, log, home)
 
     def _spawn(self, theirs: socket.socket) -> "Popen[bytes]":

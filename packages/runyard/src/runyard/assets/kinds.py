@@ -14,9 +14,9 @@ class PlainKind(Generic[D]):
     """Stored as given; each registration is a new version."""
 
     is_versioned = True
-    turn: AbstractContextManager[Any] = nullcontext()
+    write_lock: AbstractContextManager[Any] = nullcontext()
 
-    def is_news(self, latest: Asset, new: D) -> bool:
+    def needs_version(self, latest: Asset, new: D) -> bool:
         return True
 
     def checked(self, who: Principal, workspace: str, name: str, new: D) -> D:

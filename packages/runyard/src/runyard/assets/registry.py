@@ -44,10 +44,10 @@ class KindRules(Protocol[D]):
     """Checks and side effects of one kind of asset. Methods raise InvalidArgument, NotFound or Conflict."""
 
     is_versioned: bool
-    turn: AbstractContextManager[Any]
+    write_lock: AbstractContextManager[Any]
     """Lock held while an asset is created or deleted, so that earlier checks stay valid."""
 
-    def is_news(self, latest: Asset, new: D) -> bool:
+    def needs_version(self, latest: Asset, new: D) -> bool:
         """True if it needs a new version; False if it equals the latest one."""
 
     def checked(self, who: Principal, workspace: str, name: str, new: D) -> D:
@@ -98,7 +98,7 @@ class Assets:
         rules = self._rules[new.kind]
         check_asset_name(new.kind, name)
         _check_tags(new.kind, tags)
-        with rules.turn:
+        with rules.write_lock:
             checked = rules.checked(who, workspace, name, new)
             with self._writing:
                 made = self._stored(who, workspace, name, checked, tags)
@@ -132,7 +132,7 @@ class Assets:
         there = find_asset(self._assets, workspace, found, name)
         if there is None:
             return
-        with rules.turn:
+        with rules.write_lock:
             for one in self._assets.list(workspace, found, name):
                 if version in (None, one.version):
                     self._access.asset(who, Action.CHANGE_ASSET, one)
@@ -142,7 +142,7 @@ class Assets:
 
     def _stored(self, who: Principal, workspace: str, name: str, new: AnyAsset, tags: Tags) -> Asset:
         there, rules = find_asset(self._assets, workspace, new.kind, name), self._rules[new.kind]
-        if there is None or (rules.is_versioned and rules.is_news(there, new)):
+        if there is None or (rules.is_versioned and rules.needs_version(there, new)):
             return self._assets.add(workspace, new.kind, name, new.raw, tags, who.name)
         if rules.is_versioned:
             return there

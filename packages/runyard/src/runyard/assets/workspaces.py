@@ -49,9 +49,9 @@ class Workspaces:
         self._creating = threading.Lock()
         self._delete_listeners: list[Callable[[str], None]] = []
 
-    def on_delete(self, tell: Callable[[str], None]) -> None:
-        """Call `tell(name)` for every workspace that was deleted."""
-        self._delete_listeners.append(tell)
+    def on_delete(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(name)` for every workspace that was deleted."""
+        self._delete_listeners.append(listener)
 
     def create(self, who: Principal, name: str, given: NewWorkspace, *, exist_ok: bool) -> Workspace:
         """Create the workspace with its two datastores. Raises AlreadyExists unless `exist_ok`; safe to repeat."""
@@ -105,8 +105,8 @@ class Workspaces:
                 hint="Delete them first.",
             )
         self._assets.delete_workspace(name)
-        for tell in self._delete_listeners:
-            tell(name)
+        for listener in self._delete_listeners:
+            listener(name)
 
     def ensure_experiment(self, who: Principal, workspace: str, name: str) -> Experiment:
         self.enter(who, Action.CREATE_EXPERIMENT, workspace)

@@ -182,7 +182,7 @@ def mount(
     size = sum(file.size or 0 for file in files)
     life = sys.stdin.fileno() if not sys.stdin.isatty() else _never_ending()
 
-    def say_ready() -> None:
+    def print_ready() -> None:
         if output is Format.JSON:
             print_json_line({"mounted": str(folder), "size": size})
         else:
@@ -190,7 +190,7 @@ def mount(
 
     with _json_lines() if output is Format.JSON else _bar("Read for the first time", size) as progress:
         serve_mount(
-            wanted, data.stores, data.network, home() / "data-cache", life=life, ready=say_ready, progress=progress
+            wanted, data.stores, data.network, home() / "data-cache", life=life, ready=print_ready, progress=progress
         )
 
 

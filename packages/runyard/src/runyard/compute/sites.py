@@ -30,7 +30,7 @@ class ParsedTarget:
     place: str
 
 
-class ComputeTargets:
+class TargetParser:
     """Parses and checks compute targets. Targets without `engine` are of the default kind."""
 
     def __init__(self, kinds: ComputeKinds, default: str = LOCAL, variables: Mapping[str, str] | None = None) -> None:
@@ -106,7 +106,7 @@ class ComputeTargets:
 class ComputeSites:
     """Sites by place: this machine, and each cluster that a compute target names. Made on first use."""
 
-    def __init__(self, targets: ComputeTargets, needs: SiteNeeds) -> None:
+    def __init__(self, targets: TargetParser, needs: SiteNeeds) -> None:
         self.targets, self._needs = targets, needs
         self._sites: dict[tuple[str, str], Site] = {}
         self._lock = threading.Lock()
@@ -163,7 +163,7 @@ def build_sites(
     certificate that they trust. `on_change` is called, from any thread, when nodes may have become free.
 
     Raises InvalidArgument with the name of a wrong setting."""
-    targets = ComputeTargets(ComputeKinds(), settings.engine, settings.variables)
+    targets = TargetParser(ComputeKinds(), settings.engine, settings.variables)
     targets.check_settings()
     sizes = read_vm_sizes(settings.vm_sizes)
     return ComputeSites(targets, SiteNeeds(home, nodes, clock, url, node_url or url, node_ca, sizes, on_change))

@@ -18,7 +18,7 @@ class RecordedPackages:
     """Minor version such as "3.7"; "" if unknown."""
     packages: Mapping[str, str] = field(default_factory=dict)
     """Version by normalized package name."""
-    said: str = ""
+    source: str = ""
     """Where this is known from; completes "as in ..." in messages."""
 
     @classmethod
@@ -35,8 +35,8 @@ class RecordedPackages:
         packages = facts.get("packages")
         lines = (f"{name}=={version}" for name, version in (packages if isinstance(packages, Mapping) else {}).items())
         found = (PINNED.fullmatch(line) for line in lines)
-        said = "the environment that the model was registered from"
-        return cls(_minor(str(facts.get("python") or "")), {normalized_name(f[1]): f[2] for f in found if f}, said)
+        source = "the environment that the model was registered from"
+        return cls(_minor(str(facts.get("python") or "")), {normalized_name(f[1]): f[2] for f in found if f}, source)
 
     def release_of(self, names: Iterable[str]) -> str:
         """Release of the first of these packages that is known, without suffixes of local or test builds; or ''."""

@@ -44,11 +44,11 @@ class ModelKind(PlainKind[ModelDefinition]):
         files: RunFiles,
         blobs: CallerBlobs,
         assets: AssetStore,
-        models_stay: AbstractContextManager[Any],
+        models_lock: AbstractContextManager[Any],
     ) -> None:
-        """`models_stay` is the lock for storing anything that refers to models."""
+        """`models_lock` is the lock for storing anything that refers to models."""
         self._access, self._files, self._blobs, self._assets = access, files, blobs, assets
-        self.turn = models_stay
+        self.write_lock = models_lock
 
     def checked(self, who: Principal, workspace: str, name: str, new: ModelDefinition) -> ModelDefinition:
         if new.files_of_run is not None:
@@ -119,11 +119,11 @@ class ImageKind(PlainKind[ImageDefinition]):
         self,
         assets: AssetStore,
         check: Callable[[Principal, str, ImageDefinition], ImageDefinition],
-        models_stay: AbstractContextManager[Any],
+        models_lock: AbstractContextManager[Any],
     ) -> None:
-        """`check` returns models and inference as a deployment stores them. `models_stay` is the lock of ModelKind."""
+        """`check` returns models and inference as a deployment stores them. `models_lock` is the lock of ModelKind."""
         self._assets, self._check = assets, check
-        self.turn = models_stay
+        self.write_lock = models_lock
 
     def checked(self, who: Principal, workspace: str, name: str, new: ImageDefinition) -> ImageDefinition:
         return self._check(who, workspace, new)

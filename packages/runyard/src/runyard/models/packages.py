@@ -71,7 +71,7 @@ class Packages:
         spec = self._plan(who, workspace, "package", asked)
         package_id = str(uuid.uuid4())
         body = {"models": [f"{model.name}:{model.version}" for model in spec.models], "files": []}
-        begun = self._work.begin(who, workspace, package_id, body, lambda say: self._make(spec, say))
+        begun = self._work.begin(who, workspace, package_id, body, lambda log_line: self._make(spec, log_line))
         return self._work.wait(workspace, package_id, begun.asset.revision, ANSWER_WITHIN_SECONDS)
 
     def get(self, who: Principal, workspace: str, package_id: str) -> WorkRecord:
@@ -101,22 +101,22 @@ class Packages:
         """Call it once, at the start of the service."""
         self._work.fail_interrupted()
 
-    def _make(self, spec: ServiceSpec, say: WriteLine) -> Mapping[str, Any]:
-        python_minor, lock = self._locked(spec, say)
+    def _make(self, spec: ServiceSpec, log_line: WriteLine) -> Mapping[str, Any]:
+        python_minor, lock = self._locked(spec, log_line)
         texts = package_texts(spec, python_minor, lock)
         entries = [*self._stored(texts), *self._sdk()]
         entries += [replace(file, path=f"{APP}/{file.path}") for file in spec.code]
         for model in spec.models:
             root = f"{MODELS}/{model.name}/{model.version}"
             entries += [replace(file, path=f"{root}/{file.path}") for file in model.files]
-        say(f"{len(entries)} files, {sum(entry.size for entry in entries) / 1e6:.1f} MB.")
+        log_line(f"{len(entries)} files, {sum(entry.size for entry in entries) / 1e6:.1f} MB.")
         return {"files": [[entry.path, entry.sha256, entry.size, entry.mode] for entry in entries]}
 
-    def _locked(self, spec: ServiceSpec, say: WriteLine) -> tuple[str, str]:
+    def _locked(self, spec: ServiceSpec, log_line: WriteLine) -> tuple[str, str]:
         """Python as MAJOR.MINOR, and the packages as lines of requirements.txt."""
-        built = self._environments(spec).ensure(spec.environment, say)
+        built = self._environments(spec).ensure(spec.environment, log_line)
         if spec.environment.user_managed:
-            say(f"The environment is the user's own: requirements.txt holds what {built.python} has.")
+            log_line(f"The environment is the user's own: requirements.txt holds what {built.python} has.")
         listed = _installed_packages(built.python)
         if not spec.environment.user_managed:
             listed = [listed[0], *LockFile.parse(built.lock).versions]

@@ -84,7 +84,7 @@ class Profiles:
             "results": None,
         }
         return self._work.begin(
-            who, workspace, new.name, body, lambda say: {"results": self._measure(spec, bodies, say)}
+            who, workspace, new.name, body, lambda log_line: {"results": self._measure(spec, bodies, log_line)}
         )
 
     def get(self, who: Principal, workspace: str, name: str) -> WorkRecord:
@@ -110,11 +110,11 @@ class Profiles:
             raise TooLarge(f"input_dataset holds more than {MOST_BYTES >> 20} MB.", hint="Take fewer rows.")
         return bodies
 
-    def _measure(self, spec: ServiceSpec, bodies: Sequence[bytes], say: WriteLine) -> dict[str, Any]:
+    def _measure(self, spec: ServiceSpec, bodies: Sequence[bytes], log_line: WriteLine) -> dict[str, Any]:
         self._host.apply(spec)
         try:
             port = self._ready(spec.id).port
-            say(f"Asking with {len(bodies)} bodies.")
+            log_line(f"Asking with {len(bodies)} bodies.")
             with UsageMonitor(lambda: self._used(spec.id)) as watch:
                 timed = time_requests(
                     port, spec.scoring_path, bodies, least=LEAST_REQUESTS, within_seconds=MEASURED_SECONDS
@@ -127,10 +127,10 @@ class Profiles:
         seen = self._host.observe(service_id)
         while seen is None or not seen.revision:
             if seen is not None and seen.failed_revision:
-                trouble = seen.trouble
-                facts = {"traceback": trouble.traceback, "logs": trouble.logs, "step": trouble.step} if trouble else {}
-                problem = trouble.problem if trouble else "The model could not be deployed."
-                raise EnvironmentFailed(problem, hint=trouble.hint if trouble else "", **facts)
+                failure = seen.trouble
+                facts = {"traceback": failure.traceback, "logs": failure.logs, "step": failure.step} if failure else {}
+                problem = failure.problem if failure else "The model could not be deployed."
+                raise EnvironmentFailed(problem, hint=failure.hint if failure else "", **facts)
             seen = self._host.wait(service_id, seen.version if seen else 0, POLL_SECONDS)
         return seen
 

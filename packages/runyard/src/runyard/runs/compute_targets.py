@@ -83,17 +83,17 @@ class ComputeRules(PlainKind[ComputeDefinition]):
         if before is not None and ComputeDefinition(before.body).place != kept.place:
             self._require_no_runs(workspace, name, "change where it is")
 
-    def _require_no_runs(self, workspace: str, name: str, wish: str) -> None:
+    def _require_no_runs(self, workspace: str, name: str, next_step: str) -> None:
         unfinished = [run.id for run in self._runs.unfinished() if (run.workspace, run.target) == (workspace, name)]
         if unfinished:
             listed = ", ".join(sorted(unfinished)[:3])
             raise Conflict(
                 f"Compute {name!r} has {len(unfinished)} unfinished runs: {listed}.",
-                hint=f"Cancel them or wait, then {wish}.",
+                hint=f"Cancel them or wait, then {next_step}.",
             )
 
 
-class Computes:
+class ComputeTargets:
     """Current nodes and status of compute targets."""
 
     def __init__(self, assets: AssetStore, places: Clusters, access: Access) -> None:

@@ -147,8 +147,8 @@ class HomeCheck:
             new.with_name(new.name + name).unlink(missing_ok=True)
         sync_folder(self._home)
         how = f"built again from the rows that can be read; the damaged file is in {self._aside.folder}"
-        mended = [HomeFinding(one.part, one.what, one.is_damage, how) for one in found]
-        return mended + [HomeFinding("database", f"Lost: {what}.") for what in lost]
+        repaired = [HomeFinding(one.part, one.what, one.is_damage, how) for one in found]
+        return repaired + [HomeFinding("database", f"Lost: {what}.") for what in lost]
 
     def _repaired_blobs(self, blobs: BlobCheck, backup: BackupFolder | None) -> list[HomeFinding]:
         for sha256 in blobs.altered:
@@ -157,7 +157,7 @@ class HomeCheck:
 
         def done(sha256: str) -> str:
             if sha256 in back:
-                return "brought back from the backup"
+                return "restored from the backup"
             # A referenced file stays lost without its content; only an unreferenced blob is repaired by moving it.
             is_named = any(reference.sha256 == sha256 for reference in blobs.missing)
             return "" if is_named else f"moved to {self._aside.folder}"

@@ -23,7 +23,7 @@ from runyard.environments.workspace.package_settings import AttemptPackages, Wor
 from runyard.models.lineage import ModelLineages
 from runyard.models.packages import Packages
 from runyard.models.profiles import Profiles
-from runyard.runs.compute_targets import Computes
+from runyard.runs.compute_targets import ComputeTargets
 from runyard.runs.history.files import ClientBlobs, RunFiles
 from runyard.runs.history.journals import Journals
 from runyard.runs.history.log_stream import LogFollowers
@@ -68,7 +68,7 @@ class Services:
     blobs: ClientBlobs
     snapshots: Snapshots
     assets: Assets
-    computes: Computes
+    computes: ComputeTargets
     environments: EnvironmentLocks
     environment_labels: EnvironmentLabels
     built_environments: BuiltEnvironments

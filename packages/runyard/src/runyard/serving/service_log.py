@@ -32,7 +32,7 @@ class ServiceLog:
     def fileno(self) -> int:
         return self._fd
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Append a line of the gateway's own. On a full disk the line is lost, and nothing is raised."""
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         with contextlib.suppress(OSError):

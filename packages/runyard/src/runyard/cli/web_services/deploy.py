@@ -150,7 +150,7 @@ def submitter() -> Any:
 
 
 STEPS = {
-    "files": "laying out code and models",
+    "files": "staging code and models",
     "environment": "from the cache, or built",
     "init": "starting workers, loading the model",
 }

@@ -58,8 +58,8 @@ class ModelDefinition:
     @property
     def client(self) -> JsonObject | None:
         """Python and packages of the client that registered it, as far as it reported them."""
-        told = self.raw.get("client")
-        return told if isinstance(told, Mapping) else None
+        reported = self.raw.get("client")
+        return reported if isinstance(reported, Mapping) else None
 
     @property
     def properties(self) -> JsonObject:

@@ -23,7 +23,7 @@ class ReportedError:
     code: str = ""
     message: str = ""
     cause: str = ""
-    said: str = ""
+    said: str = ""  # the name in the wire format
     """`cause` is why an environment could not be built, `said` the output of the tool."""
 
 
@@ -234,8 +234,8 @@ def _last_lines(value: JsonValue) -> dict[str, LastLines]:
     given = _object(value, "last_lines", expected)
     found = {}
     for rank, lines in given.items():
-        told = _object(lines, "last_lines", expected)
-        found[rank] = LastLines(str(told.get("tail") or ""), str(told.get("raised") or ""))
+        fields = _object(lines, "last_lines", expected)
+        found[rank] = LastLines(str(fields.get("tail") or ""), str(fields.get("raised") or ""))
     return found
 
 

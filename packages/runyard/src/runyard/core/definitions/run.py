@@ -38,8 +38,8 @@ class Submitter:
 
     def to_json(self) -> JsonObject:
         """JSON for storage."""
-        told = {"python": self.python, "python_version": self.python_version, "user": self.user}
-        return {**told, "variables": self.variables}
+        fields = {"python": self.python, "python_version": self.python_version, "user": self.user}
+        return {**fields, "variables": self.variables}
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ class ObservedService:
     state: ServiceState
     step: str = ""
     """Current step of a deployment: files, environment or init; "" if none is in progress."""
-    trouble: ServiceFailure | None = None
+    trouble: ServiceFailure | None = None  # the name in the state file
     """Why the newest revision does not answer, or why no revision does."""
     failed_revision: int = 0
     port: int = 0

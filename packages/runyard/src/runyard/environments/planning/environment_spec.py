@@ -115,7 +115,7 @@ def _pin_to_origins(requested: PackageRequests, origins: Sequence[RecordedPackag
         if chosen and _suits(requested.python, chosen.pythons):
             requested.requirements[at] = f"{name}=={chosen.release}"
             why = "is the SDK's default" if name in by_sdk else "says no version"
-            requested.notes.append(f"'{line}' {why}: {chosen.release} is taken, as in {origin.said}.")
+            requested.notes.append(f"'{line}' {why}: {chosen.release} is taken, as in {origin.source}.")
 
 
 def _pin_framework(requested: PackageRequests, estimator: Estimator, gpu_present: bool) -> None:

@@ -21,5 +21,5 @@ class EnvironmentKind(PlainKind[EnvironmentDefinition]):
             )
         return self._incoming.accept(who, workspace, new)
 
-    def is_news(self, latest: Asset, new: EnvironmentDefinition) -> bool:
+    def needs_version(self, latest: Asset, new: EnvironmentDefinition) -> bool:
         return dict(latest.body) != dict(new.raw)

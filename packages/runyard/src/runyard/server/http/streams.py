@@ -28,9 +28,9 @@ async def stream_run(
 ) -> AsyncIterator[bytes]:
     """Yield NDJSON until the run has ended and its whole log was sent, or the service stops."""
     # By anyio's threads: StreamingResponse cancels by anyio, which waits until a step has ended.
-    with services.notifier.following(run_id) as news:
+    with services.notifier.following(run_id) as changes:
         while not services.notifier.is_stopping:
-            news.clear()
+            changes.clear()
             try:
                 events = await run_in_threadpool(follower.step)
             except NotFound:
@@ -41,7 +41,7 @@ async def stream_run(
                 end = await run_in_threadpool(wire.whole, who, follower.ended, metrics=True)
                 yield to_json({"end": end}) + b"\n"
                 return
-            if not follower.has_more and not await news.wait(KEEP_ALIVE_SECONDS):
+            if not follower.has_more and not await changes.wait(KEEP_ALIVE_SECONDS):
                 yield b"\n"
 
 
@@ -59,17 +59,17 @@ async def wait_for_change(
 
     def response() -> Response | None:
         run = services.runs.get(who, run_id)
-        is_news = version is not None and run.version > version
+        is_newer = version is not None and run.version > version
         is_over = run.status.is_terminal or time.monotonic() >= end or services.notifier.is_stopping
-        return respond(run) if is_news or is_over else None
+        return respond(run) if is_newer or is_over else None
 
-    with services.notifier.following(run_id if version is not None else end_topic(run_id)) as news:
+    with services.notifier.following(run_id if version is not None else end_topic(run_id)) as changes:
         while True:
-            news.clear()
+            changes.clear()
             answer = await run_in_thread(response)
             if answer is not None:
                 return answer
-            await news.wait(end - time.monotonic())
+            await changes.wait(end - time.monotonic())
 
 
 def _line(event: StreamItem) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from runyard.models.lineage import ModelLineages
 from runyard.models.model_kinds import ImageKind, ModelKind
 from runyard.models.packages import Packages
 from runyard.models.profiles import DatasetLines, Profiles
-from runyard.runs.compute_targets import ComputeRules, Computes
+from runyard.runs.compute_targets import ComputeRules, ComputeTargets
 from runyard.runs.direct_inputs import DirectInputs
 from runyard.runs.history.files import ClientBlobs, RunFiles
 from runyard.runs.history.journals import Delivered, Journals, OnDelivered
@@ -274,7 +274,7 @@ def build_services(
         blobs=ClientBlobs(base.callers_blobs, base.access, attempts=attempts),
         snapshots=snapshots,
         assets=assets,
-        computes=Computes(stores.assets, clusters, base.access),
+        computes=ComputeTargets(stores.assets, clusters, base.access),
         environments=environments,
         datastores=data.datastores,
         store_files=data.store_files,
@@ -297,7 +297,7 @@ def build_services(
             workspaces,
             base.access,
             serving.host,
-            serving.blueprints.plan,
+            serving.planner.plan,
             DatasetLines(data.datasets).read,
         ),
         upkeep=GarbageCollector(
@@ -328,7 +328,7 @@ def _packages(base: Core, workspaces: Workspaces, serving: ServingServices, made
         base.access,
         base.blobs,
         base.clock,
-        serving.blueprints.plan,
+        serving.planner.plan,
         lambda spec: made.builder(spec.build_variables, BuildSettings(spec.packages, addresses=spec.addresses)),
     )
 
@@ -370,8 +370,8 @@ def _asset_rules(
     """Rules by kind of asset. Secrets and web services have none: only their own routes change them."""
     assets = base.stores.assets
     return {
-        AssetKind.MODEL: ModelKind(base.access, files, base.callers_blobs, assets, serving.models_stay),
-        AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image, serving.models_stay),
+        AssetKind.MODEL: ModelKind(base.access, files, base.callers_blobs, assets, serving.models_lock),
+        AssetKind.IMAGE: ImageKind(assets, serving.planner.checked_image, serving.models_lock),
         AssetKind.ENVIRONMENT: EnvironmentKind(made.incoming),
         AssetKind.DATASET: DatasetRules(),
         AssetKind.DATASTORE: DatastoreRules(assets, data.vault, data.stores, base.access),

@@ -31,7 +31,7 @@ from runyard.serving.deployments.writer import KIND, ServiceWriter
 @dataclass(frozen=True)
 class ServingServices:
     host: ServiceHost
-    blueprints: DeploymentPlanner
+    planner: DeploymentPlanner
     services: WebServices
     endpoints: Endpoints
     records: ServiceRecords
@@ -39,7 +39,7 @@ class ServingServices:
     reconciler: ServiceReconciler
     leftovers: OldRevisions
     assets: AssetStore
-    models_stay: AbstractContextManager[bool]
+    models_lock: AbstractContextManager[bool]
     """Lock: while it is held, no model is deleted and no deployment of one is created."""
 
     def environments_in_use(self) -> set[str]:
@@ -57,7 +57,7 @@ def build_serving(
     python_of = RunPythonVersions(environments.root, kept, environments.packages.sources)
     models = ServableModels(assets, base.runs, base.access, python_of)
     machine = Machine(len(os.sched_getaffinity(0)), tuple(gpu.index for gpu in base.gpus))
-    blueprints = DeploymentPlanner(
+    planner = DeploymentPlanner(
         assets,
         base.access,
         models,
@@ -69,9 +69,9 @@ def build_serving(
         machine,
     )
     credentials = ServiceCredentials(vault)
-    models_stay = threading.Lock()
-    writer = ServiceWriter(assets, host, blueprints, credentials, models_stay)
-    services = WebServices(assets, workspaces, base.access, blueprints, credentials, writer)
+    models_lock = threading.Lock()
+    writer = ServiceWriter(assets, host, planner, credentials, models_lock)
+    services = WebServices(assets, workspaces, base.access, planner, credentials, writer)
 
     def lock_of(spec: EnvironmentSpec) -> str:
         facts = EnvironmentFolder(environments.root, environment_key(spec)).facts()
@@ -79,13 +79,13 @@ def build_serving(
 
     return ServingServices(
         host=host,
-        blueprints=blueprints,
+        planner=planner,
         services=services,
-        endpoints=Endpoints(services, workspaces, base.access, blueprints, credentials, writer),
+        endpoints=Endpoints(services, workspaces, base.access, planner, credentials, writer),
         records=ServiceRecords(assets, base.access, host, settings.web_services, lock_of),
         keys=ServiceKeys(services, credentials, writer),
         reconciler=ServiceReconciler(assets, host, credentials, writer),
         leftovers=OldRevisions(settings.home / "services", assets, host),
         assets=assets,
-        models_stay=models_stay,
+        models_lock=models_lock,
     )

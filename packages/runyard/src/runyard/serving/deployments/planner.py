@@ -99,7 +99,7 @@ class DeploymentPlanner:
             "submitter": deployment.submitter.to_json(),
             "scorer": runtime.scorer.value,
             "environment": environment_to_json(runtime.environment),
-            "surroundings": self.settings_digest,
+            "surroundings": self.settings_digest,  # the name in the stored record
             "notes": notes,
         }
         return DeploymentDraft(body, {name: config[name] for name in SECRETS & config.keys()})
@@ -119,7 +119,7 @@ class DeploymentPlanner:
             "submitter": {},
             "scorer": Scorer.SCRIPT.value,
             "environment": environment_to_json(EnvironmentSpec()),
-            "surroundings": self.settings_digest,
+            "surroundings": self.settings_digest,  # the name in the stored record
             "notes": self._open_access_notes(serving),
             VERSIONS: versions_to_json(versions),
         }

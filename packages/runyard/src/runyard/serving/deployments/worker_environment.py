@@ -42,9 +42,9 @@ KINDS = {
 OTHER_WORDS = {"keras": "tfkeras", "sklearn": "scikitlearn", "onnxruntime": "onnx", "torch": "pytorch"}
 WORDS = "TensorFlow, TfKeras, ScikitLearn, Onnx, PyTorch and Chainer"
 FOR_SCRIPTS = ("azureml-defaults", "numpy", "pandas")
-# azureml-defaults brought the schema decorators of scoring scripts; Runyard's replacement of it does not.
-BROUGHT_BY_DEFAULTS = "inference-schema"
-BRINGS_SCHEMA = {"azureml-defaults", "azureml-inference-server-http", "azureml-sdk"}
+# The original packages depended on the one with the schema decorators of scoring scripts; Runyard's do not.
+SCHEMA_PACKAGE = "inference-schema"
+HAD_SCHEMA_PACKAGE = {"azureml-defaults", "azureml-inference-server-http", "azureml-sdk"}
 
 
 def no_code_environment(
@@ -57,11 +57,11 @@ def no_code_environment(
     served = _served(framework)
     origin = origin or RecordedPackages()
     chosen = _chosen(served, framework_version or "", origin, gpu_present)
-    wishes = PackageRequests(requirements=[name for name in served.also if name not in _names(chosen)])
+    requests = PackageRequests(requirements=[name for name in served.also if name not in _names(chosen)])
     if served.runs_foreign_code:
-        own = {*chosen.replaced_by, *_names(chosen), *wishes.names()}
-        wishes.requirements += [name for name in origin.packages if name not in own and not _is_ours(name)]
-    spec = framework_environment(chosen, wishes, gpu=gpu_present)
+        own = {*chosen.replaced_by, *_names(chosen), *requests.names()}
+        requests.requirements += [name for name in origin.packages if name not in own and not _is_ours(name)]
+    spec = framework_environment(chosen, requests, gpu=gpu_present)
     return served.scorer, replace(
         spec, python=",".join(_pythons(chosen.pythons, origin)), preferences=tuple(_preferences(spec, chosen, origin))
     )
@@ -115,7 +115,7 @@ def _chosen(served: NoCodeServing, version: str, origin: RecordedPackages, gpu: 
         what_for = f"No {ARGUMENT} is given, and what made the model is not known"
         return replace(chosen, notes=(f"{what_for}: {chosen.packages[0]} is taken.",))
     chosen = recipe(served.recipe, known, gpu=gpu, argument=ARGUMENT)
-    return replace(chosen, notes=(*chosen.notes, f"{chosen.packages[0]} is taken, as in {origin.said}."))
+    return replace(chosen, notes=(*chosen.notes, f"{chosen.packages[0]} is taken, as in {origin.source}."))
 
 
 def _for_onnx(version: str, release: str, gpu: bool) -> Recipe:
@@ -161,9 +161,9 @@ def _without_image(environment: EnvironmentDefinition) -> tuple[EnvironmentDefin
 def _with_schema_decorators(environment: EnvironmentDefinition) -> EnvironmentDefinition:
     python = environment.python
     names = {normalized_name(requirement_name(line)) for line in (*python.conda_packages, *python.pip_packages)}
-    if not names & BRINGS_SCHEMA or BROUGHT_BY_DEFAULTS in names:
+    if not names & HAD_SCHEMA_PACKAGE or SCHEMA_PACKAGE in names:
         return environment
-    return environment.with_pip_package(BROUGHT_BY_DEFAULTS)
+    return environment.with_pip_package(SCHEMA_PACKAGE)
 
 
 def _default_environment(gpu_present: bool, frameworks: Sequence[FrameworkOfModel]) -> EnvironmentSpec:
@@ -173,11 +173,11 @@ def _default_environment(gpu_present: bool, frameworks: Sequence[FrameworkOfMode
         except InvalidArgument:  # a script may serve a framework that cannot be served without code
             continue
         there = {requirement_name(line) for line in (*spec.requirements, *(spec.choices[-1] if spec.choices else ()))}
-        missing = [name for name in (*FOR_SCRIPTS[1:], BROUGHT_BY_DEFAULTS) if name not in there]
+        missing = [name for name in (*FOR_SCRIPTS[1:], SCHEMA_PACKAGE) if name not in there]
         note = f"No environment is given: it is made for {framework}, with {', '.join(missing)}."
         return replace(spec, requirements=(*spec.requirements, *missing), notes=(*spec.notes, note))
     environment = EnvironmentDefinition()
-    for package in (*FOR_SCRIPTS, BROUGHT_BY_DEFAULTS):
+    for package in (*FOR_SCRIPTS, SCHEMA_PACKAGE):
         environment = environment.with_pip_package(package)
     spec = plan_environment(RunDefinition().with_environment(environment), gpu_present=gpu_present)
     return replace(spec, notes=(*spec.notes, "No environment is given: it is made with numpy and pandas."))

@@ -89,6 +89,7 @@ class ServiceWriter:
 
     def reapply(self, service: Asset) -> None:
         """Apply a stored web service with the current settings of the operator."""
+        # "surroundings" is the name in the stored record.
         if service.body["surroundings"] != self._planner.settings_digest:
             now = {"surroundings": self._planner.settings_digest, "generation": service.body["generation"] + 1}
             service = self._assets.replace(service, {**service.body, **now}, service.tags)

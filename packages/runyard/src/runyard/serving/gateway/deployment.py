@@ -22,11 +22,11 @@ _Result = TypeVar("_Result")
 
 
 class DeploymentFailed(Exception):
-    """A step of a deployment failed; `trouble` has the message for the user."""
+    """A step of a deployment failed; `failure` has the message for the user."""
 
-    def __init__(self, trouble: ServiceFailure) -> None:
-        super().__init__(trouble.problem)
-        self.trouble = trouble
+    def __init__(self, failure: ServiceFailure) -> None:
+        super().__init__(failure.problem)
+        self.failure = failure
 
 
 @contextmanager

@@ -35,9 +35,9 @@ class HostedEndpoint:
         self.log = ServiceLog(folder.log)
         self.observation = ServiceObservation(folder)
         self.dispatcher = Splitter(self.spec, self._dispatcher_of)
-        self._port = ServicePort(folder.home, self.dispatcher, self.log.say)
+        self._port = ServicePort(folder.home, self.dispatcher, self.log.write_line)
         self._closing: set[asyncio.Task[None]] = set()
-        self._trouble: ServiceFailure | None = None
+        self._failure: ServiceFailure | None = None
         self._is_closing = False
 
     async def resume(self) -> None:
@@ -50,7 +50,7 @@ class HostedEndpoint:
         if spec.generation <= self.spec.generation:
             return
         if spec.versions != self.spec.versions:
-            self.log.say(f"Requests go to {_shares_text(spec)}.")
+            self.log.write_line(f"Requests go to {_shares_text(spec)}.")
         self.spec = spec
         self.dispatcher.reconfigure(spec)
         await self.ensure_port()
@@ -92,9 +92,9 @@ class HostedEndpoint:
                 await self._port.reconfigure(lambda: self.spec)
                 await self._port.open(lambda: self.spec, self.observation.now.port)
                 self._close_soon(self._port.move())
-            self._trouble = None
-        except DeploymentFailed as failure:
-            self._trouble = failure.trouble
+            self._failure = None
+        except DeploymentFailed as error:
+            self._failure = error.failure
         self.publish()
 
     def publish(self, **fields: Any) -> None:
@@ -108,7 +108,7 @@ class HostedEndpoint:
             "failed_revision": 0 if self._port.is_open else number,
             "state": state,
             "step": next((one.step for one in versions if one.step), ""),
-            "trouble": self._trouble or next((one.trouble for one in versions if one.trouble), None),
+            "trouble": self._failure or next((one.trouble for one in versions if one.trouble), None),
             "port": self._port.number or self.observation.now.port,
             "replicas": sum(one.replicas for one in versions),
             "wanted_replicas": sum(one.wanted_replicas for one in versions),

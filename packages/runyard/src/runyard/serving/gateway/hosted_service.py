@@ -45,7 +45,9 @@ class HostedService:
         self._files = asyncio.Lock()
         """Held while files of a revision are staged or removed."""
         self._port: ServicePort | NoPort = (
-            NoPort(self.dispatcher) if self.spec.is_version else ServicePort(folder.home, self.dispatcher, self.log.say)
+            NoPort(self.dispatcher)
+            if self.spec.is_version
+            else ServicePort(folder.home, self.dispatcher, self.log.write_line)
         )
         self._may_move = True
         """Whether the port may change to the one of the spec; not before the spec's revision is ready."""
@@ -120,8 +122,8 @@ class HostedService:
                     self._retire_soon(None, ExitStack(), self._port.move())
             if self._outage is not None and self._outage.step == "port":
                 self._outage = None
-        except DeploymentFailed as failure:
-            self._outage = failure.trouble
+        except DeploymentFailed as error:
+            self._outage = error.failure
         self.publish()
 
     def publish(self, **fields: Any) -> None:
@@ -173,8 +175,8 @@ class HostedService:
             await asyncio.wait({earlier})
         try:
             await self._deploy_revision(spec)
-        except (DeploymentFailed, WorkerFailed) as failure:
-            await self._fail(spec, failure.trouble)
+        except (DeploymentFailed, WorkerFailed) as error:
+            await self._fail(spec, error.failure)
         except Exception as error:  # a bug must end the deployment too: callers wait for its result
             problem = f"The gateway failed: {type(error).__name__}: {error}."
             await self._fail(spec, ServiceFailure(problem, "See gateway.log in the home folder.", "running"))
@@ -221,7 +223,7 @@ class HostedService:
             old.retire()
         self._retire_soon(old, old_held, self._port.move())
         where = f" on port {self._port.number}" if self._port.number else ""
-        self.log.say(f"Revision {fresh.revision.number} answers{where}.")
+        self.log.write_line(f"Revision {fresh.revision.number} answers{where}.")
         self.publish()
 
     def _end_deployment(self) -> None:
@@ -244,12 +246,12 @@ class HostedService:
         held.close()
         await self._tidy()
 
-    async def _fail(self, spec: ServiceSpec, trouble: ServiceFailure) -> None:
-        self._failure, self._may_move = trouble, False
+    async def _fail(self, spec: ServiceSpec, failure: ServiceFailure) -> None:
+        self._failure, self._may_move = failure, False
         self._end_deployment()
         # Only the first line: builds and tracebacks have written the rest to the log already.
-        first, _, _ = trouble.problem.partition("\n")
-        self.log.say(f"Revision {spec.revision} failed at step {trouble.step!r}: {first} {trouble.hint}")
+        first, _, _ = failure.problem.partition("\n")
+        self.log.write_line(f"Revision {spec.revision} failed at step {failure.step!r}: {first} {failure.hint}")
         if self.active is None:
             await self._port.close(0)
         self.publish(failed_revision=spec.revision)
@@ -290,13 +292,13 @@ class HostedService:
 
     def _replica_set(self, revision: Revision) -> ReplicaSet:
         found = ReplicaSet(self.folder, revision, self.log, self._sdk, limits=self.spec.limits, changed=lambda _: None)
-        found.changed = lambda trouble: self._replicas_changed(found, trouble)
+        found.changed = lambda failure: self._replicas_changed(found, failure)
         return found
 
-    def _replicas_changed(self, replicas: ReplicaSet, trouble: ServiceFailure | None) -> None:
+    def _replicas_changed(self, replicas: ReplicaSet, failure: ServiceFailure | None) -> None:
         if replicas is self.active and not self._is_closing:
             if self._outage is None or self._outage.step != "port":
-                self._outage = None if replicas.ready else trouble or self._outage
+                self._outage = None if replicas.ready else failure or self._outage
             self.publish()
 
     def _publish_step(self, step: str) -> None:

@@ -88,7 +88,7 @@ class ServiceMonitor:
         dispatcher = self._service.dispatcher
         wanted = self._autoscale.wanted(scale, active.wanted, dispatcher.utilization, dispatcher.depth)
         if wanted != active.wanted:
-            self._service.log.say(f"{wanted} replicas instead of {active.wanted}.")
+            self._service.log.write_line(f"{wanted} replicas instead of {active.wanted}.")
             active.resize(wanted)
             self._service.publish()
 

@@ -51,8 +51,8 @@ class ServiceObservation:
         return self.now
 
 
-def _truncated(trouble: ServiceFailure) -> ServiceFailure:
-    return ServiceFailure(**{field.name: _keep_both_ends(getattr(trouble, field.name)) for field in fields(trouble)})
+def _truncated(failure: ServiceFailure) -> ServiceFailure:
+    return ServiceFailure(**{field.name: _keep_both_ends(getattr(failure, field.name)) for field in fields(failure)})
 
 
 def _keep_both_ends(text: str) -> str:

@@ -19,8 +19,8 @@ MakeSpec = Callable[[], ServiceSpec]
 class ServicePort:
     """Open port of a web service. During a move the old and the new port are both open and answer."""
 
-    def __init__(self, home: Path, dispatcher: Dispatcher | Splitter, say: WriteLogLine) -> None:
-        self._home, self._dispatcher, self._say = home, dispatcher, say
+    def __init__(self, home: Path, dispatcher: Dispatcher | Splitter, log_line: WriteLogLine) -> None:
+        self._home, self._dispatcher, self._log_line = home, dispatcher, log_line
         self._endpoint: PortServer | None = None
         self._next: PortServer | None = None
         self._lock = asyncio.Lock()
@@ -82,7 +82,7 @@ class ServicePort:
 
     async def _opened(self, spec: ServiceSpec, port: int) -> PortServer:
         try:
-            return await open_port(spec, port, self._dispatcher, self._say)
+            return await open_port(spec, port, self._dispatcher, self._log_line)
         except InvalidArgument as error:
             holder = find_foreign_listener((port,), "")
             if holder is None:

@@ -24,7 +24,7 @@ class ReplicaOwner(Protocol):
 
     limits: ServingLimits
 
-    def replica_changed(self, trouble: ServiceFailure | None) -> None: ...
+    def replica_changed(self, failure: ServiceFailure | None) -> None: ...
 
 
 class Replica:
@@ -78,14 +78,14 @@ class Replica:
     async def _keep_running(self) -> None:
         while not self._is_stopping:
             started_at = asyncio.get_running_loop().time()
-            trouble = await self._run_worker()
+            failure = await self._run_worker()
             if self._is_stopping:
                 return
             self.is_ready, self.worker = False, None
             self.restarts += 1
             lived = asyncio.get_running_loop().time() - started_at
             self._pause = 0.0 if lived > _STABLE_SECONDS else self._pause
-            self._owner.replica_changed(trouble)
+            self._owner.replica_changed(failure)
             await asyncio.sleep(self._pause)
             self._pause = min(_LONGEST_PAUSE_SECONDS, self._pause * 2 or _FIRST_PAUSE_SECONDS)
 
@@ -101,8 +101,8 @@ class Replica:
                     self.dispatcher.join(self.worker.link)
                 self._owner.replica_changed(None)
             cause = await asyncio.shield(self.worker.died)
-        except WorkerFailed as failure:
-            return failure.trouble
+        except WorkerFailed as error:
+            return error.failure
         except OSError as error:
             return _not_started(error)
         except Exception as error:  # any failure is published, and the start is retried
@@ -192,12 +192,12 @@ class ReplicaSet:
         while self._stopping:
             await asyncio.wait(set(self._stopping))
 
-    def replica_changed(self, trouble: ServiceFailure | None) -> None:
+    def replica_changed(self, failure: ServiceFailure | None) -> None:
         ready = [replica.worker for replica in self._replicas if replica.is_ready and replica.worker is not None]
         if ready:
             self.facts = ready[-1].link.facts
         self._update.set()
-        self.changed(trouble)
+        self.changed(failure)
 
     def workers(self) -> list[WorkerProcess]:
         """Workers that have a process."""

@@ -33,11 +33,11 @@ def _set_up_child(parent: int) -> None:
 
 
 class WorkerFailed(Exception):
-    """A worker did not become ready; `trouble` has the message for the user."""
+    """A worker did not become ready; `failure` has the message for the user."""
 
-    def __init__(self, trouble: ServiceFailure) -> None:
-        super().__init__(trouble.problem)
-        self.trouble = trouble
+    def __init__(self, failure: ServiceFailure) -> None:
+        super().__init__(failure.problem)
+        self.failure = failure
 
 
 class WorkerProcess:
@@ -98,7 +98,7 @@ class WorkerProcess:
             return
         self._is_dumping = True
         stack = await asyncio.to_thread(dump_stack, self.pid)
-        self._log.say(f"{self._why} What worker {self.pid} was doing:\n{stack.rstrip()}")
+        self._log.write_line(f"{self._why} What worker {self.pid} was doing:\n{stack.rstrip()}")
         self.kill(why)
 
     def measure(self) -> int:
@@ -185,10 +185,10 @@ class WorkerProcess:
         """Resolve `ready` and `died` after its end."""
         self._why = self._why or self._cause(code)
         if not self.ready.done():
-            self.ready.set_exception(WorkerFailed(self._init_trouble()))
+            self.ready.set_exception(WorkerFailed(self._init_failure()))
             self.ready.exception()  # marks it as retrieved: nobody may be waiting
         if not self._is_finishing:
-            self._log.say(f"Worker {self.pid}: {self._why}")
+            self._log.write_line(f"Worker {self.pid}: {self._why}")
         self.link.lost(self._why)
         self.died.set_result(self._why)
 
@@ -199,7 +199,7 @@ class WorkerProcess:
             return f"The worker was ended by {signal.Signals(-code).name}."
         return f"The worker ended with exit code {code}."
 
-    def _init_trouble(self) -> ServiceFailure:
+    def _init_failure(self) -> ServiceFailure:
         failure = self._failure
         if failure is not None:
             return ServiceFailure(failure.problem, failure.hint, "init", failure.traceback, self.last_lines())

@@ -153,7 +153,7 @@ class Exchange(ScoringRequest):
 
     def _log_failure(self, status: int, message: str) -> None:
         line = " ".join(message.split())
-        self._state.say(f"Request {self._request_id.decode('ascii')} was answered with {status}: {line}")
+        self._state.log_line(f"Request {self._request_id.decode('ascii')} was answered with {status}: {line}")
 
     def _head_refusal(self) -> Refusal | None:
         state, fields = self._state, self.fields

@@ -24,9 +24,9 @@ WriteLogLine = Callable[[str], None]
 
 class PortState:
     def __init__(
-        self, spec: ServiceSpec, dispatcher: Dispatcher | Splitter, say: WriteLogLine, limits: ClientLimits
+        self, spec: ServiceSpec, dispatcher: Dispatcher | Splitter, log_line: WriteLogLine, limits: ClientLimits
     ) -> None:
-        self.dispatcher, self.say, self.limits = dispatcher, say, limits
+        self.dispatcher, self.log_line, self.limits = dispatcher, log_line, limits
         self.connections = ConnectionSet(limits.connections, connection_slots())
         self.ids = RequestIdSource()
         self.is_closing = False

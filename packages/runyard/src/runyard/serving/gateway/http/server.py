@@ -21,15 +21,15 @@ async def open_port(
     spec: ServiceSpec,
     port: int,
     dispatcher: Dispatcher | Splitter,
-    say: WriteLogLine,
+    log_line: WriteLogLine,
     *,
     limits: ClientLimits | None = None,
 ) -> "PortServer":
-    """Serve on that port of the spec's host; 0 means any free one. `say` logs failed answers.
+    """Serve on that port of the spec's host; 0 means any free one. `log_line` logs failed answers.
 
     Raises InvalidArgument with the reason when the port or the certificate cannot be used.
     """
-    endpoint = PortServer(spec, PortState(spec, dispatcher, say, limits or client_limits()))
+    endpoint = PortServer(spec, PortState(spec, dispatcher, log_line, limits or client_limits()))
     await endpoint._open(port)
     return endpoint
 
