@@ -30,7 +30,7 @@ class AttemptMounts:
                 NetworkRules(),
                 self.root / "cache",
                 life=reading,
-                say=self.said.append,
+                log_line=self.said.append,
                 logs=self.logs,
                 report=self.report,
             )

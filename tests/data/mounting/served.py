@@ -63,7 +63,7 @@ def read_only_tree(files: Sequence[SourceFile], reader: FileReader, lines: list[
 
 
 def writable_tree(
-    store: DataStore, reader: FileReader, staged: Path, prefix: str, say: Callable[[str], None]
+    store: DataStore, reader: FileReader, staged: Path, prefix: str, log_line: Callable[[str], None]
 ) -> WritableTree:
     mount = WritableMount(staged, "far", prefix, "data")
-    return WritableTree(mount, store, reader, StagingFolder(staged), MountLog(say), ReadProgress("data", None))
+    return WritableTree(mount, store, reader, StagingFolder(staged), MountLog(log_line), ReadProgress("data", None))

@@ -204,7 +204,9 @@ def test_a_mount_of_this_process_ends_with_its_pipe(tmp_path: Path) -> None:
         os.close(writing)
 
     access = {"far": StoreAccess("folder", str(tmp_path / "stored"))}
-    report = serve_mount(mount, access, NetworkRules(), tmp_path / "cache", life=reading, ready=ready, say=lines.append)
+    report = serve_mount(
+        mount, access, NetworkRules(), tmp_path / "cache", life=reading, ready=ready, log_line=lines.append
+    )
     os.close(reading)
     assert (seen, report["lost"], lines) == (["content"], [], ["data: 0.0 MB of 0.0 MB read"])
     assert kernel.mounts_below(tmp_path) == []

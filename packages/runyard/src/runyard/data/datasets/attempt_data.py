@@ -51,7 +51,7 @@ class AttemptData:
         self._access.attempt(who, Action.SERVE_ATTEMPT, attempt_id)
         run = self._runs.get(run_of(attempt_id))
         if run.status.is_terminal:
-            raise Conflict(f"Run {run.id} has ended as {run.status}; no data is brought to it any more.")
+            raise Conflict(f"Run {run.id} has ended as {run.status}; no more data is staged for it.")
         items = plan_run_data(self._assets, run.workspace, run.id, run.definition)
         rules = self._network.for_run(run.definition)
         found = {} if stores_alone else self._found(run, items, rules)
@@ -91,8 +91,8 @@ class AttemptData:
             raise SourceChanged(
                 " ".join(changes), hint="Register a new version of the dataset, or set RUNYARD_CHANGED_DATA=warn."
             )
-        if news := tuple(change for change in changes if change not in run.warnings):
-            self._runs.update(run.id, warnings=news)
+        if new_warnings := tuple(change for change in changes if change not in run.warnings):
+            self._runs.update(run.id, warnings=new_warnings)
 
     def _reachable(
         self,

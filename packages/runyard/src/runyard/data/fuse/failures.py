@@ -75,6 +75,6 @@ def logged_errors(log: MountLog, doing: str, remember: Callable[[str], None] = _
         yield
     except (RunyardError, OSError) as error:
         sentence = f"{doing} failed: {error}"
-        log.trouble(sentence)
+        log.problem(sentence)
         remember(sentence)
         raise os_error(errno_of(error)) from error

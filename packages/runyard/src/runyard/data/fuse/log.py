@@ -18,20 +18,20 @@ class MountLog:
     The same problem is logged once a minute, so that a script that reads a broken file in a loop cannot fill the disk.
     """
 
-    def __init__(self, say: WriteLine) -> None:
-        self._say = say
+    def __init__(self, write_line: WriteLine) -> None:
+        self._write_line = write_line
         self._lock = threading.Lock()
         self._logged_at: dict[str, float] = {}
 
     def line(self, text: str) -> None:
         with self._lock:
-            self._say(" ".join(text.splitlines()))
+            self._write_line(" ".join(text.splitlines()))
 
     def line_if_any(self, text: str) -> None:
         if text:
             self.line(text)
 
-    def trouble(self, text: str) -> None:
+    def problem(self, text: str) -> None:
         now = time.monotonic()
         with self._lock:
             if now - self._logged_at.get(text, -_REMEMBERED_SECONDS) < _REMEMBERED_SECONDS:
@@ -45,19 +45,19 @@ class MountLog:
 
     def unexpected(self, error: BaseException) -> None:
         words = str(error) if isinstance(error, RunyardError | OSError) else f"{type(error).__name__}: {error}"
-        self.trouble(f"The mount failed inside: {words}")
+        self.problem(f"The mount failed inside: {words}")
 
 
 def line_writer(descriptor: int) -> WriteLine:
     """Writer of lines, each in one write(2): other processes append to the same file. Ignores a full disk."""
 
-    def say(text: str) -> None:
+    def write_line(text: str) -> None:
         try:
             os.write(descriptor, text.encode("utf-8", "replace") + b"\n")
         except OSError:
             return
 
-    return say
+    return write_line
 
 
 class ReadProgress:

@@ -29,7 +29,7 @@ def start_mounts(
     cache: Path,
     *,
     life: int,
-    say: Callable[[str], None],
+    log_line: Callable[[str], None],
     logs: Path,
     report: Path,
 ) -> int:
@@ -47,11 +47,11 @@ def start_mounts(
     if pid == 0:
         _run_mount_process(mounts, stores, rules, cache, life, writing, logs, report)
     os.close(writing)
-    with open(reading, encoding="utf-8") as news:
-        answer = news.readline()
+    with open(reading, encoding="utf-8") as status:
+        answer = status.readline()
     if answer == "mounted\n":
         for mount in mounts:
-            say(f"Mounted {mount.name}.")
+            log_line(f"Mounted {mount.name}.")
         return pid
     os.waitpid(pid, 0)
     raise _error_of(answer)
@@ -65,7 +65,7 @@ def serve_mount(
     *,
     life: int,
     ready: Callable[[], None],
-    say: WriteLine | None = None,
+    log_line: WriteLine | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Serve one mount in this process until the end of `life`, or SIGTERM, SIGINT or SIGHUP, whose handlers it sets.
@@ -73,7 +73,7 @@ def serve_mount(
     Calls `ready` when the mount is ready. `progress`, if given, gets the bytes read for the first time, in place of log
     lines. Returns the report that `start_mounts` writes.
     """
-    session = MountSession(stores, rules, cache, MountLog(say or line_writer(sys.stderr.fileno())), progress)
+    session = MountSession(stores, rules, cache, MountLog(log_line or line_writer(sys.stderr.fileno())), progress)
     with _StopSignals() as signals:
         session.mount_all([mount])
         ready()
@@ -140,7 +140,7 @@ def _run_mount_process(
     rules: NetworkRules,
     cache: Path,
     life: int,
-    news: int,
+    status: int,
     logs: Path,
     report: Path,
 ) -> NoReturn:
@@ -149,18 +149,18 @@ def _run_mount_process(
         os.setsid()
         _reset_signals()
         log = os.open(logs, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        _close_inherited_descriptors({life, news, log}, output=log)
+        _close_inherited_descriptors({life, status, log}, output=log)
         with _StopSignals() as signals:
             session = MountSession(stores, rules, cache, MountLog(line_writer(log)))
             session.mount_all(mounts)
-            os.write(news, b"mounted\n")
-            os.close(news)
-            news = -1
+            os.write(status, b"mounted\n")
+            os.close(status)
+            status = -1
             result = _serve(session, life, signals)
         _write_report(report, result)
         code = 1 if result["lost"] else 0
     except BaseException as error:
-        _report_failure(error, news)
+        _report_failure(error, status)
     os._exit(code)
 
 
@@ -184,11 +184,11 @@ def _close_inherited_descriptors(kept: set[int], *, output: int) -> None:
                 continue  # the descriptor of listdir itself
 
 
-def _report_failure(error: BaseException, news: int) -> None:
+def _report_failure(error: BaseException, status: int) -> None:
     if not isinstance(error, RunyardError):
         error = DataFailed(f"The mount process failed: {type(error).__name__}: {error}.")
-    if news >= 0:
-        os.write(news, json.dumps(to_wire(error), default=str).encode() + b"\n")
+    if status >= 0:
+        os.write(status, json.dumps(to_wire(error), default=str).encode() + b"\n")
     else:
         line_writer(2)(str(error))
 

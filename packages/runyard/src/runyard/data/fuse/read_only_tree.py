@@ -145,7 +145,7 @@ class ReadOnlyTree:
     def _failed(self, node: int, file: SourceFile, error: RunyardError | OSError) -> OSError:
         number = errno_of(error)
         self._failures.note(node, number)
-        self._log.trouble(f"Reading {file.path!r} failed: {error}")
+        self._log.problem(f"Reading {file.path!r} failed: {error}")
         return os_error(number)
 
 

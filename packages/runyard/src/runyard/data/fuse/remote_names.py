@@ -202,7 +202,7 @@ class RemoteNames:
             if all(map(_can_be_shown, parts)):
                 self._merge_one(top, parts, None if marks_folder else file, seen, asked_at)
             else:
-                self._log.trouble(f"{file.path!r} has a name that no folder can show; it is left out.")
+                self._log.problem(f"{file.path!r} has a name that no folder can show; it is left out.")
         for folder, names in seen.items():
             folder.listed_at = asked_at
             folder.removed = {name: at for name, at in folder.removed.items() if at > asked_at}

@@ -61,14 +61,14 @@ class HttpClient:
         try:
             return attempt()
         except TransientError as first:
-            trouble = first
+            failure = first
         patience = HttpBackoff(address.shown, self._rules)
         while True:
-            patience.wait(trouble)
+            patience.wait(failure)
             try:
                 return attempt()
             except TransientError as next_one:
-                trouble = next_one
+                failure = next_one
 
     def ask(self, method: str, address: Address, headers: Headers = ()) -> HttpResponse:
         """Send one request and follow redirects. Does not retry."""

@@ -212,7 +212,7 @@ class GuardedNetwork(NetworkBackend):
 
     def _connect(self, targets: list[SocketAddress]) -> socket.socket:
         deadline = time.monotonic() + self.rules.silence_seconds
-        trouble = OSError()
+        failure = OSError()
         for number, (family, sockaddr) in enumerate(targets):
             plain = socket.socket(family, socket.SOCK_STREAM)
             share = (deadline - time.monotonic()) / (len(targets) - number)
@@ -223,8 +223,8 @@ class GuardedNetwork(NetworkBackend):
                 return plain
             except OSError as error:
                 plain.close()
-                trouble = error
-        raise TransientError(f"it could not be connected to: {trouble.strerror or trouble}") from trouble
+                failure = error
+        raise TransientError(f"it could not be connected to: {failure.strerror or failure}") from failure
 
 
 def _too_long_head() -> TransientError:

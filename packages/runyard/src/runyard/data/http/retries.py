@@ -28,16 +28,16 @@ class HttpBackoff:
         """Start over after progress: the next failure counts as the first."""
         self._ends_at, self._pause = 0.0, FIRST_PAUSE_SECONDS
 
-    def wait(self, trouble: TransientError) -> None:
+    def wait(self, failure: TransientError) -> None:
         """Sleep before the next attempt. Raises Unreachable when the time is over."""
         now = time.monotonic()
         if not self._ends_at:
             self._ends_at = now + self._rules.retry_seconds
-        pause = max(trouble.after_seconds, self._pause * random.uniform(0.5, 1.0))
+        pause = max(failure.after_seconds, self._pause * random.uniform(0.5, 1.0))
         if now + pause > self._ends_at:
             raise Unreachable(
-                f"{self._shown} could not be read: {trouble}.",
+                f"{self._shown} could not be read: {failure}.",
                 hint="Check the address and the proxy settings, or try again later.",
-            ) from trouble
+            ) from failure
         time.sleep(pause)
         self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)

@@ -150,10 +150,10 @@ class WebDownload:
             before = self._got
             try:
                 return self._once(file)
-            except TransientError as trouble:
+            except TransientError as failure:
                 if self._got - before >= RENEWING_BYTES:
                     patience.renew()
-                patience.wait(trouble)
+                patience.wait(failure)
 
     def _once(self, file: BinaryIO) -> StoredFile:
         resumes = self._got and self._validator

@@ -50,12 +50,12 @@ class BlockCache:
     """Cache on disk of blocks of remote files, shared by all processes of a home. Safe for many threads.
 
     Holds about `limit_bytes` over all processes; the least recently used go first. If it cannot be written (a full
-    disk), blocks are not kept and no read fails; `say` gets one message. A block whose bytes were changed on disk is
-    not used. Call `close` to let other processes use the latest blocks at once.
+    disk), blocks are not kept and no read fails; `log_line` gets one message. A block whose bytes were changed on disk
+    is not used. Call `close` to let other processes use the latest blocks at once.
     """
 
-    def __init__(self, folder: Path, limit_bytes: int, say: Callable[[str], None] = _nothing) -> None:
-        self._folder, self.limit_bytes, self._say = folder, limit_bytes, say
+    def __init__(self, folder: Path, limit_bytes: int, log_line: Callable[[str], None] = _nothing) -> None:
+        self._folder, self.limit_bytes, self._log_line = folder, limit_bytes, log_line
         self._segment_bytes = _segment_bytes(limit_bytes)
         self._locations: dict[BlockKey, BlockLocation] = {}
         self._segments: dict[str, Segment] = {}
@@ -252,7 +252,7 @@ class BlockCache:
         if not self._has_warned:
             self._has_warned = True
             why = "its disk is full" if is_disk_full(error) else error.strerror or str(error)
-            self._say(f"Data is read without being kept for later: {self._folder} cannot be written ({why}).")
+            self._log_line(f"Data is read without being kept for later: {self._folder} cannot be written ({why}).")
 
 
 def _segment_bytes(limit_bytes: int) -> int:

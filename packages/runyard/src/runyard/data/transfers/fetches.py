@@ -46,11 +46,11 @@ class CachedSource(NamedTuple):
 class BlockFetch:
     """Fetch of a few neighbouring blocks, running or just ended."""
 
-    __slots__ = ("_data", "count", "error", "first", "has_ended", "is_ahead", "source", "turn")
+    __slots__ = ("_data", "count", "error", "first", "has_ended", "is_ahead", "lock", "source")
 
     def __init__(self, source: CachedSource, first: int, count: int, *, is_ahead: bool) -> None:
         self.source, self.first, self.count, self.is_ahead = source, first, count, is_ahead
-        self.turn = threading.Lock()
+        self.lock = threading.Lock()
         """Held by the thread that runs the fetch; the others wait for it."""
         self.has_ended = False
         self.error: BaseException | None = None
@@ -174,7 +174,7 @@ class BlockFetches:
     def begin(self, source: CachedSource) -> BlockFetch | None:
         """Begin a fetch of a one-block file; the caller must `end` it. None if one is known already."""
         fetch = BlockFetch(source, 0, 1, is_ahead=True)
-        fetch.turn.acquire()
+        fetch.lock.acquire()
         with self._guard:
             return fetch if self._known.setdefault(source.first, fetch) is fetch else None
 
@@ -188,7 +188,7 @@ class BlockFetches:
             with self._guard:
                 self._drop(fetch)
         fetch.has_ended = True
-        fetch.turn.release()
+        fetch.lock.release()
 
     def keep_all(self, fetches: Sequence[BlockFetch], first_seconds: float) -> None:
         """Cache the fetches that ended well; `first_seconds` is how long the first took."""
@@ -203,7 +203,7 @@ class BlockFetches:
 
     def finish(self, fetch: BlockFetch) -> None:
         """Wait for the fetch to end; run it here if no other thread does."""
-        with fetch.turn:
+        with fetch.lock:
             is_ours = not fetch.has_ended
             if is_ours:
                 self._run(fetch)

@@ -80,7 +80,7 @@ class _Staging:
                 self._data.network,
                 self._context.folder.home / CACHE_FOLDER,
                 life=self._context.life,
-                say=self._context.say,
+                log_line=self._context.log_line,
                 logs=self._context.folder.node_log,
                 report=self._context.folder.root / report,
             )
@@ -120,7 +120,9 @@ class _Staging:
             if not why_not:
                 self.staged.paths[item.name] = os.path.normpath(os.path.join(wanted, os.path.relpath(path, root)))
         if why_not:
-            self._context.say(f"path_on_compute {wanted!r} of {item.name} is not made ({why_not}): it is at {path}.")
+            self._context.log_line(
+                f"path_on_compute {wanted!r} of {item.name} is not made ({why_not}): it is at {path}."
+            )
 
     def _files_of(self, item: DataItem) -> DatasetFiles:
         found = self._data.datasets[item.name]
@@ -212,7 +214,7 @@ class _Staging:
     def _fetch_instead(self, why: str) -> None:
         names = ", ".join(self._served)
         warning = f"{why.rstrip('.')}. So this data is downloaded instead of mounted: {names}."
-        self._context.say(warning)
+        self._context.log_line(warning)
         self.staged.warnings.append(warning)
         for item, mount in self._served.values():
             if isinstance(mount, ReadOnlyMount):

@@ -20,7 +20,7 @@ class StagingContext:
     mounts: MountPoints
     life: int
     """Read end of the lifeline: the mount process ends when all write ends are closed."""
-    say: Callable[[str], None]
+    log_line: Callable[[str], None]
     """Writes a line to the node's log."""
     message: Callable[[str], None]
     """Sets the message of the run."""

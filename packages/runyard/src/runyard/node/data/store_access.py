@@ -64,15 +64,15 @@ def download_all(fetches: Sequence[ItemDownload], data: DataForAttempt, context:
     sizes = [file.size for _, files in found for file in files]
     known = [size for size in sizes if size is not None]
     total = sum(known) if len(known) == len(sizes) else None
-    progress = TransferProgress("Fetching data", total, context.message, context.say)
+    progress = TransferProgress("Fetching data", total, context.message, context.log_line)
     folder = context.folder.home / CACHE_FOLDER
-    with closing(BlockCache(folder, cache_limit(folder), context.say)) as cache:
+    with closing(BlockCache(folder, cache_limit(folder), context.log_line)) as cache:
         for fetch, files in found:
             with item_errors(fetch.item):
                 fetch.root.mkdir(parents=True, exist_ok=True)
                 needed = {name: stores[name] for name in {file.store for file in files}}
                 download([(file, fetch.root / dataset_path(file.path)) for file in files], needed, cache, progress)
-                context.say(f"{fetch.item.name}: {len(files)} files in {fetch.root}.")
+                context.log_line(f"{fetch.item.name}: {len(files)} files in {fetch.root}.")
 
 
 def list_item_files(item: DataItem, stores: "LazyStores") -> Iterator[SourceFile]:
@@ -134,10 +134,10 @@ class TransferProgress:
     """
 
     def __init__(
-        self, doing: str, total: int | None, message: Callable[[str], None], say: Callable[[str], None]
+        self, doing: str, total: int | None, message: Callable[[str], None], log_line: Callable[[str], None]
     ) -> None:
         """`doing` begins the sentence ("Fetching data"); `total` is None if it is not known."""
-        self._doing, self._total, self._message, self._say = doing, total, message, say
+        self._doing, self._total, self._message, self._log_line = doing, total, message, log_line
         self._done, self._lock = 0, threading.Lock()
         self._message_at, self._line_at = now() + _MESSAGE_SECONDS, now() + _LINE_SECONDS
 
@@ -150,7 +150,7 @@ class TransferProgress:
                 self._message(f"{self._doing}: {self._amount()}.")
             if time >= self._line_at:
                 self._line_at = time + _LINE_SECONDS
-                self._say(f"{self._doing}: {self._amount()}.")
+                self._log_line(f"{self._doing}: {self._amount()}.")
 
     def _amount(self) -> str:
         if self._total is None:

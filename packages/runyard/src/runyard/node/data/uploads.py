@@ -48,7 +48,7 @@ def _upload_all(
     plan: LaunchPlan,
     staged: StagedData,
     stores: LazyStores,
-    say: Callable[[str], None],
+    log_line: Callable[[str], None],
     notify: Notify,
     fence: Path | None,
 ) -> list[str]:
@@ -57,7 +57,7 @@ def _upload_all(
     pending = [(item, staged.uploads[item.name]) for item in plan.data if item.name in staged.uploads]
     found = [(item, wanted, _within_fence(_files(wanted, item.globs), fence)) for item, wanted in pending]
     total = sum(file.stat().st_size for _, _, files in found for file, _ in files)
-    progress = TransferProgress("Uploading data", total, lambda text: notify({"message": text}), say)
+    progress = TransferProgress("Uploading data", total, lambda text: notify({"message": text}), log_line)
     warnings: list[str] = []
     for item, wanted, files in found:
         if not files and wanted.seen is None and item.kind == "reference":
@@ -67,7 +67,7 @@ def _upload_all(
             continue
         with item_errors(item):
             warnings += _upload(item, wanted, files, stores[item.datastore], progress)
-            say(f"{item.name}: {len(files)} files to datastore {item.datastore!r}.")
+            log_line(f"{item.name}: {len(files)} files to datastore {item.datastore!r}.")
     return warnings
 
 

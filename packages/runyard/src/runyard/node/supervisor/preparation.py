@@ -121,7 +121,7 @@ def _stage_data(
             folder=folder,
             mounts=mounts,
             life=mounting.life,
-            say=partial(print, file=log),
+            log_line=partial(print, file=log),
             message=lambda text: notify({"message": text}),
         )
         return stage_all(plan.data, data, place)
@@ -164,14 +164,14 @@ def preparation_log(folder: TaskFolder, plan: LaunchPlan) -> IO[str]:
 
 
 def _build_environment(
-    environments: LocalEnvironments, plan: LaunchPlan, kept: Json | None, client: ServiceClient, say: LogLine
+    environments: LocalEnvironments, plan: LaunchPlan, kept: Json | None, client: ServiceClient, log_line: LogLine
 ) -> BuiltEnvironment:
     elsewhere = None
     if kept is not None:
-        say("Another node has made this environment before; the same is made here.")
-        elsewhere = PrebuiltEnvironment(kept["python"], kept["lock"], partial(_download_wheel, kept, client, say))
+        log_line("Another node has made this environment before; the same is made here.")
+        elsewhere = PrebuiltEnvironment(kept["python"], kept["lock"], partial(_download_wheel, kept, client, log_line))
     try:
-        return environments.ensure(plan.environment, say, elsewhere)
+        return environments.ensure(plan.environment, log_line, elsewhere)
     except EnvironmentFailed as error:
         if plan.shares_files:
             raise
@@ -195,14 +195,14 @@ def _is_new_lock(made: EnvironmentLock, kept: Json | None) -> bool:
     return kept is None or kept["lock"] != made.lock or not made.wheels.keys() <= {key for key, _, _ in kept["wheels"]}
 
 
-def _download_wheel(kept: Json, client: ServiceClient, say: LogLine, key: str, into: Path) -> Path | None:
+def _download_wheel(kept: Json, client: ServiceClient, log_line: LogLine, key: str, into: Path) -> Path | None:
     for known, name, sha256 in kept["wheels"]:
         if known == key:
             wheel = into / Path(name).name
             retry_while_unavailable(partial(client.download, f"/blobs/{quoted(sha256)}", wheel))
             if _sha256(wheel) != sha256:
                 raise EnvironmentFailed(f"The wheel {name} came damaged from the service.", hint="Submit again.")
-            say(f"{name} was compiled by another node; it is taken from the service.")
+            log_line(f"{name} was compiled by another node; it is taken from the service.")
             return wheel
     return None
 

@@ -31,13 +31,13 @@ class EgressProxy:
     def __init__(self, rules: NetworkRules) -> None:
         self._rules = rules
         self._password = secrets.token_urlsafe(32)
-        self._login = b"Basic " + b64encode(f"gate:{self._password}".encode())
+        self._login = b"Basic " + b64encode(f"runyard:{self._password}".encode())
         self._listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._accept, name="store-gate", daemon=True).start()
+        threading.Thread(target=self._accept, name="egress-proxy", daemon=True).start()
 
     @property
     def url(self) -> str:
-        return f"http://gate:{self._password}@127.0.0.1:{self._listener.getsockname()[1]}"
+        return f"http://runyard:{self._password}@127.0.0.1:{self._listener.getsockname()[1]}"
 
     def close(self) -> None:
         """Stop accepting connections; open ones stay."""
@@ -49,7 +49,7 @@ class EgressProxy:
         with contextlib.suppress(OSError):
             while True:
                 client = self._listener.accept()[0]
-                threading.Thread(target=self._serve, args=(client,), name="store-gate", daemon=True).start()
+                threading.Thread(target=self._serve, args=(client,), name="egress-proxy", daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ class EgressProxy:
         if method != b"CONNECT" or not any(hmac.compare_digest(login, self._login) for login in logins):
             raise RunyardError("Only CONNECT, and only with the password.")
         address = parse_address(f"https://{rest.partition(b' ')[0].decode('ascii', 'replace')}")
-        trouble = OSError("no address")
+        failure = OSError("no address")
         for family, sockaddr in allowed_addresses(address, self._rules):
             server = socket.socket(family, socket.SOCK_STREAM)
             server.settimeout(self._rules.silence_seconds)
@@ -83,8 +83,8 @@ class EgressProxy:
                 return server
             except OSError as error:
                 server.close()
-                trouble = error
-        raise trouble
+                failure = error
+        raise failure
 
 
 _lock = threading.Lock()
@@ -115,7 +115,7 @@ def _is_login(name: bytes) -> bool:
 
 
 def _relay(client: socket.socket, server: socket.socket) -> None:
-    answers = threading.Thread(target=_pump, args=(server, client), name="store-gate", daemon=True)
+    answers = threading.Thread(target=_pump, args=(server, client), name="egress-proxy", daemon=True)
     answers.start()
     _pump(client, server)
     answers.join()
