@@ -71,12 +71,12 @@ class EngineHarness:
         return Asset("c1", "vision", AssetKind.COMPUTE, "gang", 1, now, now, body=self.body)
 
     def take(self, run: RunRecord) -> NodeAllocation:
-        return eventually(lambda: self.site.pool.hold(self.cluster, run), lambda gang: bool(gang.nodes))
+        return eventually(lambda: self.site.pool.hold(self.cluster, run), lambda allocation: bool(allocation.nodes))
 
     def start(self, run: RunRecord, script: str) -> Ticket:
-        gang = self.take(run)
-        self.gather(run, len(gang.nodes))
-        return self.site.engine.submit(self.plan(run, gang, script))
+        allocation = self.take(run)
+        self.gather(run, len(allocation.nodes))
+        return self.site.engine.submit(self.plan(run, allocation, script))
 
     def gather(self, run: RunRecord, node_count: int) -> None:
         """Let the nodes find each other, and end those that only wait when all work is done. Failures are left to the
@@ -89,10 +89,10 @@ class EngineHarness:
 
         self.peer.gather(f"{run.id}.1", node_count, stop)
 
-    def plan(self, run: RunRecord, gang: NodeAllocation, script: str) -> LaunchPlan:
+    def plan(self, run: RunRecord, allocation: NodeAllocation, script: str) -> LaunchPlan:
         nodes = tuple(
-            NodePlan(node.address, (_process(rank, script, len(gang.nodes)),), name=node.name)
-            for rank, node in enumerate(gang.nodes)
+            NodePlan(node.address, (_process(rank, script, len(allocation.nodes)),), name=node.name)
+            for rank, node in enumerate(allocation.nodes)
         )
         return LaunchPlan(
             attempt_id=AttemptId(f"{run.id}.1"),
@@ -139,12 +139,12 @@ class EngineSuite:
     def desk(self) -> EngineHarness:
         raise NotImplementedError("supply a `desk` fixture in the subclass")
 
-    def test_a_gang_has_as_many_nodes_as_it_asked_for_each_with_an_address(self, desk: EngineHarness) -> None:
-        gang = desk.take(on_nodes("gang-1", 2))
-        assert len({node.name for node in gang.nodes}) == 2
-        assert all(node.address and node.run_id == "gang-1" for node in gang.nodes)
+    def test_an_allocation_has_as_many_nodes_as_it_asked_for_each_with_an_address(self, desk: EngineHarness) -> None:
+        allocation = desk.take(on_nodes("gang-1", 2))
+        assert len({node.name for node in allocation.nodes}) == 2
+        assert all(node.address and node.run_id == "gang-1" for node in allocation.nodes)
 
-    def test_holding_twice_takes_one_gang(self, desk: EngineHarness) -> None:
+    def test_holding_twice_makes_one_allocation(self, desk: EngineHarness) -> None:
         run = on_nodes("held-1", 2)
         first = desk.take(run)
         assert [node.name for node in desk.take(run).nodes] == [node.name for node in first.nodes]
@@ -192,9 +192,9 @@ class EngineSuite:
 
     def test_asking_twice_starts_one_job(self, desk: EngineHarness) -> None:
         run = on_nodes("twice-1", 1)
-        gang = desk.take(run)
+        allocation = desk.take(run)
         desk.gather(run, 1)
-        plan = desk.plan(run, gang, "print('once')")
+        plan = desk.plan(run, allocation, "print('once')")
         assert desk.site.engine.submit(plan) == desk.site.engine.submit(plan) == ticket_for("twice-1.1", 1)
         desk.ended(1)
         assert b"".join(desk.logs_of(run)).count(b"once\n") == 1
@@ -250,7 +250,7 @@ class EngineSuite:
         assert desk.ended(1)[0]["outcome"] == "canceled"
         assert desk.processes(run) == set()
 
-    def test_a_service_that_comes_back_finds_its_jobs_and_its_gangs(self, desk: EngineHarness) -> None:
+    def test_a_restarted_service_finds_its_jobs_and_its_allocations(self, desk: EngineHarness) -> None:
         run = on_nodes("found-1", 2)
         ticket = desk.start(run, GOES_ON)
         desk.begun(run, 2)

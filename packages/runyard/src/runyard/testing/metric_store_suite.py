@@ -175,7 +175,7 @@ class MetricStoreSuite:
         assert store.offset(RUN, "never seen") == 0
         assert _values(store) == [1, 2]
 
-    def test_one_of_eight_senders_of_a_batch_is_heard(self, store: MetricStore) -> None:
+    def test_one_of_eight_senders_of_a_batch_is_stored(self, store: MetricStore) -> None:
         race(lambda _: store.append(RUN, "j", 0, 10, [scalars("m", 1, 2)]))
         assert _values(store) == [1, 2]
 

@@ -52,6 +52,7 @@ class BridgeCluster:
         self._lock = threading.Lock()
         self._known: dict[str, Callable[[Json], Any]] = {
             "state": lambda _: self._state(),
+            # "gang" and "gangs" are the names in messages.
             "gang": lambda m: self._allocate(m["name"], m["bundles"]),
             "drop": lambda m: self._drop(m["name"]),
             "ask": lambda m: self._agents.ask_all(m["requests"], m["seconds"]),
@@ -189,7 +190,7 @@ def _holder(group: PlacementGroup, name: str, bundle: int, gpus: int) -> Any:
 
 
 _STATUS = b"__autoscaling_status"
-_REQUESTS = b"runyard:wishes:"
+_REQUESTS = b"runyard:wishes:"  # the name on Ray clusters
 _REQUEST_SECONDS = 600.0
 _READ_ONLY_KIND = "node_"
 

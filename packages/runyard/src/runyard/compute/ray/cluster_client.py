@@ -45,6 +45,7 @@ class RayCluster:
     def request_allocation(self, name: AllocationName, bundle: Mapping[str, float], count: int) -> RayAllocation | None:
         """Request that many nodes for a run, each with the resources of the bundle. Safe to repeat."""
         self.forget()
+        # "gang" is the name in the messages of the bridge.
         return allocation_from_json(
             self.link.call("gang", seconds=_ASK_SECONDS, name=str(name), bundles=[dict(bundle)] * count)
         )

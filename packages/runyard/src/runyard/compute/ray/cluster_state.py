@@ -65,6 +65,7 @@ def fits(bundle: Mapping[str, float], resources: Mapping[str, float]) -> bool:
 
 
 def state_from_json(body: Json) -> ClusterState:
+    # "gangs" is the name in the messages of the bridge.
     return ClusterState(
         nodes=tuple(RayNode(**node) for node in body["nodes"]),
         allocations=tuple(

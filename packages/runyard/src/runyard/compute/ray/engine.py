@@ -172,8 +172,8 @@ class RayEngine:
                 return ObservedTask(NodeTaskPhase.GONE, why)
             return ObservedTask(NodeTaskPhase.ALIVE, f"{named} does not answer.")
         known = state.node(node.id)
-        said = f" Ray says: {known.why}" if known is not None and known.why else ""
-        return ObservedTask(NodeTaskPhase.GONE, f"{named} has left the Ray cluster.{said}")
+        reason = f" Ray says: {known.why}" if known is not None and known.why else ""
+        return ObservedTask(NodeTaskPhase.GONE, f"{named} has left the Ray cluster.{reason}")
 
 
 def _is_in_cluster(state: ClusterState, node: RemoteNode) -> bool:

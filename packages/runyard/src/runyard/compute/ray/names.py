@@ -22,6 +22,7 @@ class AllocationName:
 
     def __str__(self) -> str:
         words = (self.service, self.workspace, self.cluster, self.run_id)
+        # The name on Ray clusters, where allocations outlive the service.
         return "runyard/gang/" + "/".join(quote(word, safe="") for word in words)
 
 
@@ -36,8 +37,8 @@ def agent_name(service: str, version: str, node_id: str) -> str:
     return f"runyard/agent/{service}/{version}/{node_id}"
 
 
-def holder_name(gang: str, bundle: int) -> str:
-    return f"{gang}/gpus/{bundle}"
+def holder_name(allocation: str, bundle: int) -> str:
+    return f"{allocation}/gpus/{bundle}"
 
 
 def service_id(home: Path) -> str:

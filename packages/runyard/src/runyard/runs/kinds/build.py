@@ -52,7 +52,7 @@ class BuildError:
     cause: str
     problem: str
     hint: str
-    said: str = ""
+    said: str = ""  # the name in the wire format
 
 
 @dataclass(frozen=True)

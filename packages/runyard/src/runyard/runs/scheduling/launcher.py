@@ -190,7 +190,8 @@ class Launcher:
             gpus=gpus,
             code=dependencies.files.get_snapshot(run.snapshot_id).entries if run.snapshot_id else (),
             data=self._data(run),
-            # Derived, not random: a repeated launch must give all nodes the same secret.
+            # Derived, not random: a repeated launch must give all nodes the same secret. "gang" is its salt: nodes of
+            # a running attempt have the secret that was made with it.
             secret=hashlib.sha256(f"gang\n{token}".encode()).hexdigest(),
             shares_files=site.shares_files,
             restores_outputs=restores_outputs(run),

@@ -58,12 +58,12 @@ class Recovery:
         for run in watched.queued:
             if self._runs.get(run.id).is_handed_over:
                 self._runs.update(run.id, message=run.message)
-        is_news = False
+        has_changed = False
         for lost in watched.found:
             with contextlib.suppress(Conflict, NotFound, EngineError):
                 now = self._carry_on(lost)
-                is_news |= now.status.is_terminal or now.status is _S.QUEUED
-        return is_news
+                has_changed |= now.status.is_terminal or now.status is _S.QUEUED
+        return has_changed
 
     def _is_elsewhere(self, run: RunRecord) -> bool:
         """Whether the run was launched by the service of another home, which alone can see its processes."""

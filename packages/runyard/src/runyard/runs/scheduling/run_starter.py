@@ -130,8 +130,8 @@ class RunStarter:
     def _preparing(self, run: RunRecord, **changes: Any) -> RunRecord:
         if run.status is not _S.PREPARING:
             return self._runs.move(run, _S.PREPARING, **changes)
-        is_news = any(getattr(run, name) != value for name, value in changes.items())
-        return self._runs.update(run.id, **changes) if is_news else run
+        has_changed = any(getattr(run, name) != value for name, value in changes.items())
+        return self._runs.update(run.id, **changes) if has_changed else run
 
     def _release_waiting(self, run: RunRecord) -> None:
         """Queue all runs that waited for this build, then wake each of them."""

@@ -12,7 +12,7 @@ from runyard.runs.history.journals import Delivered
 from runyard.runs.kinds.kind import KindTools
 from runyard.runs.kinds.sweep.cancellation import TrialStopper, may_be_stopped
 from runyard.runs.kinds.sweep.checks import is_sweep, spec_of
-from runyard.runs.kinds.sweep.early_stopping.policies import doubt_of, policy_of
+from runyard.runs.kinds.sweep.early_stopping.policies import policy_of, policy_warning
 from runyard.runs.kinds.sweep.log import LogSource, SweepLogs, best_line, non_number_text, sampled_line, scheduled_line
 from runyard.runs.kinds.sweep.metric_listener import first_non_number
 from runyard.runs.kinds.sweep.progress import SweepProgress
@@ -29,7 +29,7 @@ from runyard.runs.kinds.sweep.stored_sweep import (
 )
 
 _SAMPLING = -2
-"""Turn of sampling; the turn of a trial is its number."""
+"""Key of sampling for `_exclusive`; the key of a trial is its number."""
 _NUMBERS_AT_ONCE = 1_000
 _PAUSE_SECONDS = 0.001
 
@@ -42,9 +42,9 @@ class LiveSweep:
 
     Locking. A sweep has one lock, `_lock`:
     - Any thread that holds it may read and change what trials have logged (`_state`, `_due`, warnings given).
-    - Work that takes the lock several times takes a turn first (`_turn`): deliveries of one trial, its end, and
-      samplings then run one after another, while other threads get the lock in between. No thread waits for a turn
-      while it holds the lock or another turn.
+    - Work that takes the lock several times runs in `_exclusive`: deliveries of one trial, its end, and samplings then
+      run one after another, while other threads get the lock in between. No thread waits for a key of `_exclusive`
+      while it holds the lock or another key.
     - A decision to stop is stored under the lock. Sampling, and canceling runs, may take long: they happen without it.
     - `progress` belongs to the controller's thread and needs no lock; other threads only append to its `ended`.
     """
@@ -58,10 +58,10 @@ class LiveSweep:
         self._policy = policy_of(self.spec)
         self._sampler = sampler_of(self.spec, seed_of(self.spec, sweep.id))
         self._lock = threading.Condition(threading.Lock())
-        self._turns: set[int] = set()
+        self._held_keys: set[int] = set()
         self._is_judging = sweep.status is not RunStatus.CANCEL_REQUESTED
         self._warned_non_number: set[int] = set()
-        self._has_warned_doubt = False
+        self._has_warned_of_policy = False
         loaded = load_sweep(sweep.id, self.spec, stores, self._policy)
         self._state, self._due = loaded.state, loaded.due
 
@@ -88,7 +88,7 @@ class LiveSweep:
         The first call takes all of `resume_child_runs` first, even if these are more than `count`, since the runs may
         be deleted later. Raises NotFound if one is deleted already.
         """
-        with self._turn(_SAMPLING):
+        with self._exclusive(_SAMPLING):
             sampled = self._resumed()
             while len(sampled) < count and (trial := self._next_trial(sampled)) is not None:
                 sampled.append(trial)
@@ -124,7 +124,7 @@ class LiveSweep:
     def note_ended(self, child: RunRecord) -> None:
         """Note the end of a child, so that the sampler learns from it. Safe to repeat; ignores other runs."""
         number, state = trial_number(child), self._state
-        with self._turn(number), self._lock:
+        with self._exclusive(number), self._lock:
             if number not in state.trials or state.has_ended(number):
                 return
             trial = state.trials[number]
@@ -146,12 +146,12 @@ class LiveSweep:
     def logged(self, child: RunRecord, delivered: Delivered) -> None:
         """Add the numbers that a child has logged; stop it if the policy says so."""
         number = trial_number(child)
-        with self._turn(number):
+        with self._exclusive(number):
             stopped = self._add_numbers(number, child, delivered)
         self._warn_non_number(number, child, delivered)
         if stopped is not None:
             self._stores.stops.stop_trial(stopped)
-            self._warn_doubt(stopped)
+            self._warn_of_policy(stopped)
 
     def catch_up(self, sweep: RunRecord) -> None:
         """Do what a killed service had decided but not done: stop trials, write missing log lines."""
@@ -167,20 +167,20 @@ class LiveSweep:
         for trial in undone:
             self._stores.stops.stop_trial(trial)
         for trial in self.trials:
-            self._warn_doubt(trial)
+            self._warn_of_policy(trial)
 
     @contextmanager
-    def _turn(self, key: int) -> Iterator[None]:
-        """Take the turn of that trial, or of sampling; wait while another thread has it."""
+    def _exclusive(self, key: int) -> Iterator[None]:
+        """Hold the key of a trial, or of sampling, in the block; wait while another thread holds it."""
         with self._lock:
-            while key in self._turns:
+            while key in self._held_keys:
                 self._lock.wait()
-            self._turns.add(key)
+            self._held_keys.add(key)
         try:
             yield
         finally:
             with self._lock:
-                self._turns.discard(key)
+                self._held_keys.discard(key)
                 self._lock.notify_all()
 
     def _resumed(self) -> list[Trial]:
@@ -240,14 +240,14 @@ class LiveSweep:
         self._state.trials[number] = trial
         return trial if self._stores.trials.stop(self.run_id, number, stop) else None
 
-    def _warn_doubt(self, trial: Trial) -> None:
-        doubt = None if trial.stop is None else doubt_of(self.spec, trial.stop)
-        if doubt is None:
+    def _warn_of_policy(self, trial: Trial) -> None:
+        warning = None if trial.stop is None else policy_warning(self.spec, trial.stop)
+        if warning is None:
             return
         with self._lock:
-            is_first, self._has_warned_doubt = not self._has_warned_doubt, True
+            is_first, self._has_warned_of_policy = not self._has_warned_of_policy, True
         if is_first:
-            self._warn(doubt, self._stores.runs.get(self.run_id))
+            self._warn(warning, self._stores.runs.get(self.run_id))
 
     def _warn(self, text: str, sweep: RunRecord) -> None:
         if text not in sweep.warnings:

@@ -82,7 +82,7 @@ def policy_of(spec: SweepSpec) -> Policy:
     return EarlyTermination(spec.policy, spec.metric, _rule_of(spec), _last_due_of(spec))
 
 
-def doubt_of(spec: SweepSpec, stop: TrialStop) -> str | None:
+def policy_warning(spec: SweepSpec, stop: TrialStop) -> str | None:
     """Warning about a decision that follows the policy but is probably not intended; None otherwise."""
     factor = spec.policy_properties.slack_factor
     if factor is None or stop.value is None or stop.held_against is None or stop.held_against > 0:

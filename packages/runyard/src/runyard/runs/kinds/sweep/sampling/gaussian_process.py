@@ -23,12 +23,12 @@ def proposed_points(axes: Axes, observed: Sequence[ModelPoint], seed: int) -> It
     ended = [each for each in observed if not each.is_pending]
     known, losses = rows.of([each.point for each in ended]), _normalized([each.loss for each in ended])
     process = GaussianProcess(rows, known, losses, likely_settings(rows, known, losses, rng))
-    process = process.believing(rows.of([each.point for each in observed if each.is_pending]))
+    process = process.with_expected(rows.of([each.point for each in observed if each.is_pending]))
     leaders = known[np.argsort(losses, kind="stable")[:LEADERS]]
     while True:
         best = _most_promising(process, leaders, rows, rng)
         yield rows.point(best)
-        process = process.believing(best[None])
+        process = process.with_expected(best[None])
 
 
 Numbers = NDArray[np.float64]
@@ -136,8 +136,8 @@ class GaussianProcess:
         variance = 1 - np.einsum("sij,sij->si", similarity @ self._inverse, similarity)
         return means, np.sqrt(np.maximum(variance, 1e-12) * self._scale[:, None])
 
-    def believing(self, at: Numbers) -> "GaussianProcess":
-        """Process in which trials at those rows have given their expected losses."""
+    def with_expected(self, at: Numbers) -> "GaussianProcess":
+        """Copy that treats the expected losses at these rows as known results."""
         if len(at) == 0:
             return self
         losses = np.concatenate([self._losses, self.expected(at)[0]], axis=1)
