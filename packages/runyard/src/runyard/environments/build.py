@@ -24,7 +24,7 @@ NOT_AS_LOCKED = (
     "definition anew instead of running it again: then its packages are resolved afresh."
 )
 # Resolving again does not help, and must not silently accept files that differ from the locked ones.
-NOT_MENDED_BY_RESOLVING = (FailureCause.CHECKSUM, FailureCause.DISK_FULL, FailureCause.KILLED)
+NOT_FIXED_BY_RESOLVING = (FailureCause.CHECKSUM, FailureCause.DISK_FULL, FailureCause.KILLED)
 
 
 def checked_lock(lock: LockFile) -> LockFile:
@@ -88,7 +88,7 @@ class EnvironmentBuild:
             try:
                 self._fill(uv, before)
             except EnvironmentFailed as failure:
-                if failure.facts.get("cause") in NOT_MENDED_BY_RESOLVING:
+                if failure.facts.get("cause") in NOT_FIXED_BY_RESOLVING:
                     raise
                 self.log("The versions that this environment had before cannot be installed any more; resolving anew.")
             else:

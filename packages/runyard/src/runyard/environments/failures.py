@@ -70,8 +70,8 @@ PROGRAMS = (
     r"|pkg-config)"
 )
 FREE_SPACE = "Free space, for example with `runyard environments prune` and `runyard gc`, and submit again."
-LOOK_AT_NETWORK = (
-    "Look at the network, and at the proxy and index settings: those of the workspace (`runyard environments "
+CHECK_NETWORK = (
+    "Check the network, and the proxy and index settings: those of the workspace (`runyard environments "
     "settings`), or https_proxy and PIP_INDEX_URL of the shell or notebook that submits; then submit again."
 )
 LESS_BESIDE = (
@@ -112,7 +112,8 @@ class FailurePattern:
 @dataclass(frozen=True)
 class Diagnosis:
     cause: FailureCause
-    said: str
+    said: str  # the name in the wire format
+    """Line of the tool's output that explains the failure."""
     hint: str
     package: str = ""
     needs_python: str = ""
@@ -192,7 +193,7 @@ FAILURE_PATTERNS: tuple[FailurePattern, ...] = (
     ),
     *_patterns(
         FailureCause.NETWORK,
-        LOOK_AT_NETWORK,
+        CHECK_NETWORK,
         r"error sending request for url",
         r"HTTP status (?:server|client) error",
         r"error decoding response body",

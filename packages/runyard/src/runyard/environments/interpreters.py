@@ -78,12 +78,14 @@ def interpreter_at(path: str, variables: Mapping[str, str]) -> Interpreter | Non
     return _interpreter(entry) if entry else None
 
 
-def _nearest(wish: str, usable: list[Interpreter]) -> tuple[Interpreter, str]:
-    wanted = tuple(int(part) for part in wish.split("."))
+def _nearest(requested: str, usable: list[Interpreter]) -> tuple[Interpreter, str]:
+    wanted = tuple(int(part) for part in requested.split("."))
     same = [i for i in usable if i.version[: len(wanted[:2])] == wanted[:2]]
     if same:
         interpreter = next((i for i in same if i.version == wanted), same[0])
-        note = "" if interpreter.version[: len(wanted)] == wanted else f"Python {interpreter} stands in for {wish}."
+        note = (
+            "" if interpreter.version[: len(wanted)] == wanted else f"Python {interpreter} stands in for {requested}."
+        )
         return interpreter, note
     newer = [i for i in usable if i.version >= wanted]
     if newer:
@@ -92,7 +94,7 @@ def _nearest(wish: str, usable: list[Interpreter]) -> tuple[Interpreter, str]:
     else:
         interpreter = max(usable, key=lambda i: i.version)
     which = "the nearest newer one" if newer else "the newest one"
-    return interpreter, f"Python {wish} is not on this machine; {interpreter}, {which}, is taken."
+    return interpreter, f"Python {requested} is not on this machine; {interpreter}, {which}, is taken."
 
 
 def _missing(spec: EnvironmentSpec, usable: list[Interpreter]) -> EnvironmentFailed:

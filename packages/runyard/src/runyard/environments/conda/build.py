@@ -7,7 +7,7 @@ from runyard.core.errors import EnvironmentFailed
 from runyard.core.ports.environments import BuiltEnvironment
 from runyard.core.records.environments import FailureCause
 from runyard.core.records.launch_plan import CondaSpec, EnvironmentSpec
-from runyard.environments.build import NOT_AS_LOCKED, NOT_MENDED_BY_RESOLVING, EnvironmentBuild
+from runyard.environments.build import NOT_AS_LOCKED, NOT_FIXED_BY_RESOLVING, EnvironmentBuild
 from runyard.environments.compiled_wheels import FetchWheel
 from runyard.environments.conda.channels import Channels
 from runyard.environments.conda.explicit_lock import explicit_lock, installed_versions, is_explicit, pip_part
@@ -61,7 +61,7 @@ class CondaBuild:
             try:
                 return self._made_of(before)
             except EnvironmentFailed as failure:
-                if failure.facts.get("cause") in NOT_MENDED_BY_RESOLVING:
+                if failure.facts.get("cause") in NOT_FIXED_BY_RESOLVING:
                     raise
                 self.log("The packages that this environment had before cannot be installed any more; solving anew.")
         return self._made_of(None)

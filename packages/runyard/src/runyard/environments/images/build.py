@@ -31,7 +31,7 @@ from runyard.environments.package_sources import PackageSources
 from runyard.environments.programs import LogLine
 from runyard.environments.python_downloads import obtain_interpreter
 
-TELL = "import sys; print(sys.executable, '%d.%d.%d' % sys.version_info[:3])"
+PRINT_INTERPRETER = "import sys; print(sys.executable, '%d.%d.%d' % sys.version_info[:3])"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,9 @@ class ImageBuild:
         error = ""
         for name in (asked, "python3") if asked == "python" else (asked,):
             lines: list[str] = []
-            spec = ContainerSpec(base.id, (name, "-c", TELL), working_folder="/", name=self._container("asking"))
+            spec = ContainerSpec(
+                base.id, (name, "-c", PRINT_INTERPRETER), working_folder="/", name=self._container("asking")
+            )
             try:
                 ended = self.engine.containers.run(spec, lines.append).exit
             except EngineRefused as refused:

@@ -53,7 +53,7 @@ class ImageDetails:
     """Path of the environment's interpreter in the image."""
     names: tuple[str, ...] = ()
     """Names of its own image and of our images below it."""
-    brought: tuple[str, ...] = ()
+    brought: tuple[str, ...] = ()  # the name in the stored record
     """Names of base images that our builds pulled for it."""
     bytes: int = 0
     """Disk space that it added to the engine."""

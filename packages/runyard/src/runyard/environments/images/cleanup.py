@@ -151,7 +151,7 @@ class PulledImages:
 
     @property
     def _folder(self) -> Path:
-        return self.naming.root / "locks" / "brought"
+        return self.naming.root / "locks" / "brought"  # the name on disk
 
 
 def _read(file: Path) -> _Name | None:

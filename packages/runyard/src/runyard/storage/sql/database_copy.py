@@ -95,8 +95,8 @@ def _run_client(program: str, url: str, options: Sequence[str]) -> None:
         raise _client_failure(program, done.stderr)
 
 
-def _client_failure(program: str, said: str) -> RunyardError:
-    lines = [line.removeprefix(f"{program}: ").strip() for line in said.splitlines() if line.strip()]
+def _client_failure(program: str, output: str) -> RunyardError:
+    lines = [line.removeprefix(f"{program}: ").strip() for line in output.splitlines() if line.strip()]
     if any("server version mismatch" in line for line in lines):
         versions = next((line for line in lines if "server version:" in line), lines[-1])
         return RunyardError(
