@@ -63,7 +63,7 @@ class DockerRules:
         self._has_exceptions = any(keeps for _, keeps, _ in self._patterns)
 
     def leave_out(self, path, is_folder):
-        """As Rules.leave_out; a folder is kept while an exception may re-include something in it."""
+        """See Rules.leave_out; a folder is kept while an exception may re-include something in it."""
         if is_folder and self._has_exceptions:
             return False
         left_out = False

@@ -48,7 +48,7 @@ class KindRules(Protocol[D]):
     """Lock held while an asset is created or deleted, so that earlier checks stay valid."""
 
     def needs_version(self, latest: Asset, new: D) -> bool:
-        """True if it needs a new version; False if it equals the latest one."""
+        """Whether `new` differs from `latest`, so that a new version is stored."""
 
     def checked(self, who: Principal, workspace: str, name: str, new: D) -> D:
         """The new asset to store. References are resolved with the caller's rights."""

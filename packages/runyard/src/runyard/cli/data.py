@@ -99,7 +99,7 @@ def download(
 ) -> None:
     """Write a dataset's files below a folder.
 
-    They come in parallel from where they lie; a download that broke off is taken up.
+    Files are downloaded in parallel; an interrupted download is resumed.
 
     Example: runyard data download mnist --target ./mnist
     """

@@ -220,6 +220,6 @@ class BuildSettings:
 
     settings: PackageSettings = field(default_factory=PackageSettings)
     registries: Mapping[str, RegistryCredentials] = field(default_factory=dict)
-    """By the address of the registry."""
+    """Credentials by the address of the registry."""
     addresses: Mapping[str, str] = field(default_factory=dict)
     """URLs with passwords, by the marked URLs that stand for them in the spec."""

@@ -27,7 +27,7 @@ from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.storage.blobs.content import StoredFolder
 
 Plan = Callable[[Principal, str, str, DeploymentSpec], ServiceSpec]
-"""From caller, workspace, name and deployment to its ServiceSpec. Raises as a deployment does; writes nothing."""
+"""Callback: caller, workspace, name, deployment -> ServiceSpec. Raises as a deployment does; writes nothing."""
 
 AT_ONCE = 2
 ANSWER_WITHIN_SECONDS = 2.0

@@ -25,7 +25,7 @@ from runyard.models.process_usage import ProcessUsage, UsageMonitor
 from runyard.storage.blobs.content import FileContent
 
 SampleLines = Callable[[Principal, str, str], Iterator[bytes]]
-"""From caller, workspace and id of a dataset to the lines of its files."""
+"""Callback: caller, workspace, dataset id -> lines of its files."""
 
 MOST_ROWS = 10_000
 MOST_BYTES = 256 << 20

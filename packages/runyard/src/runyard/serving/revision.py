@@ -169,7 +169,7 @@ class FileStager:
         place_files(list(entries), folder, self._blobs, _blob_missing, copy=self._copy)
 
     def stage_models(self, models: Iterable[ServedModel], revision: Path, name: str, earlier: Path | None) -> None:
-        """As `stage`, below `name` of a revision's folder. A file that the earlier revision has unchanged is
+        """Stage below `name` of a revision's folder; see `stage`. A file that the earlier revision has unchanged is
         hard-linked instead of copied."""
         known = _read_stamps(earlier) if earlier else {}
         stamps: dict[str, _Stamp] = {}

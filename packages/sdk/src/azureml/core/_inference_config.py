@@ -84,7 +84,7 @@ class InferenceConfig(object):
         return inference
 
     def _inference(self):
-        """The same and the files, which are not uploaded yet."""
+        """Return (inference, files); the files are not uploaded yet."""
         script = os.path.normpath(self.entry_script).replace(os.sep, "/")
         if self.source_directory:
             folder, entry = self.source_directory, os.path.basename(self.source_directory) + "/" + script

@@ -374,7 +374,7 @@ class DockerImageDetails(dict):
 
 
 def _image_object(image):
-    """Without a registry: the image is in the local container engine, under its name."""
+    """JSON of v1 for a built image. It has no registry: the image is in the local container engine, under its name."""
     if not image:
         return {"imageExistsInRegistry": False}
     python = image.get("python")

@@ -90,7 +90,7 @@ def _definition(schema, side, version):
 
 
 def _in_version_2(schema):
-    """Without what Swagger 2.0 cannot express."""
+    """Copy of the schema without keys that Swagger 2.0 lacks."""
     if isinstance(schema, dict):
         return {key: _in_version_2(value) for key, value in schema.items() if key not in _ONLY_IN_3}
     return [_in_version_2(value) for value in schema] if isinstance(schema, list) else schema

@@ -76,10 +76,10 @@ class NodeReport:
     outputs: Mapping[str, int] = field(default_factory=dict)
     """Number of files of each output."""
     last_lines: Mapping[str, LastLines] = field(default_factory=dict)
-    """By rank."""
+    """Last log lines by rank."""
     ranks: tuple[NodeTaskRank, ...] = ()
     exits: Mapping[int, Exit] = field(default_factory=dict)
-    """By rank."""
+    """Exit code and signal by rank."""
     raw: JsonObject = field(default_factory=dict, compare=False)
 
     @classmethod

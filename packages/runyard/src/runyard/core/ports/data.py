@@ -70,4 +70,4 @@ class BatchWriter(Protocol):
     def put_many(
         self, items: Sequence[tuple[str, Path]], *, overwrite: bool, progress: Progress
     ) -> Sequence[StoredFile]:
-        """As `put` for each (path, source), with one sync. After an error some files may be stored, each complete."""
+        """`put` each (path, source), with one sync. After an error some files may be stored, each complete."""

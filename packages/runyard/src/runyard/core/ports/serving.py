@@ -30,7 +30,7 @@ class ServiceHost(Protocol):
         """Last reported state; None for a service that was never applied."""
 
     def wait(self, service_id: str, version: int, seconds: float) -> ObservedService | None:
-        """As `observe`, but waits until its version is above the given one or the time is over."""
+        """Wait until its version is above the given one or the time is over; return the same as `observe`."""
 
     def read_log(self, service_id: str, offset: int, limit: int) -> tuple[bytes, int]:
         """Bytes of its log from the offset on, and the offset after them. A negative offset counts from the end.

@@ -94,7 +94,7 @@ class MetricStore(Protocol):
     def series_of(
         self, run_ids: Sequence[RunId], name: str | None = None, rank: int | None = None
     ) -> Mapping[RunId, Sequence[MetricSeries]]:
-        """As `series`, for many runs in few queries. Has an entry for each id, empty for an unknown run."""
+        """Series of many runs in few queries; see `series`. Has an entry for each id, empty for an unknown run."""
 
     def series_page(
         self,
@@ -105,8 +105,8 @@ class MetricStore(Protocol):
         after: int = 0,
         limit: int,
     ) -> tuple[Mapping[RunId, Sequence[MetricSeries]], int | None]:
-        """As `series_of`, for at most `limit` metrics in the order first logged. Returns also the `after` of the next
-        page; None with the last page."""
+        """One page of `series_of`: at most `limit` metrics, in the order first logged. Returns also the `after` of the
+        next page; None with the last page."""
 
     def summaries(self, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[MetricSummary]]: ...
 

@@ -96,6 +96,6 @@ class DataForAttempt:
     """Everything that a node needs to stage the data of one attempt."""
 
     datasets: Mapping[str, DatasetFiles]
-    """By the name of the input."""
+    """Datasets by the name of the input."""
     stores: Mapping[str, StoreAccess]
     network: NetworkRules

@@ -108,7 +108,7 @@ class CondaSpec:
     the matching PyPI packages."""
 
     packages: tuple[str, ...]
-    """As the user wrote them, such as "numpy=1.16" or "conda-forge::lightgbm", without the Python version."""
+    """Packages as the user wrote them, such as "numpy=1.16" or "conda-forge::lightgbm", without the Python version."""
     channels: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
     """Packages that pip installs on top."""
@@ -165,7 +165,7 @@ class NodePlan:
     """Its name in the cluster, for logs and errors."""
     ports: tuple[PortRequest, ...] = ()
     ranks: tuple[int, ...] = ()
-    """Of an MPI run: the ranks that the launcher starts on this node."""
+    """Ranks that the launcher of an MPI run starts on this node."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables of those ranks."""
 

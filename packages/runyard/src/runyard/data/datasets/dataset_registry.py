@@ -123,7 +123,7 @@ class Datasets:
         return ResolvedDataset(resolved, self._pins.changes(saved.pin, resolved.files))
 
     def resolve_saved_now(self, who: Principal, dataset: Asset, variables: Mapping[str, str]) -> ResolvedDataset:
-        """As `resolve_saved`, for a request of a user with these proxy variables."""
+        """Like `resolve_saved`, for a request of a user with these proxy variables."""
         return self.resolve_saved(who, dataset, self._network.for_request(variables))
 
     def open(

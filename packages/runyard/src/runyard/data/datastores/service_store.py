@@ -213,7 +213,7 @@ def _is_small(source: Path) -> bool:
 
 _PIECE_BYTES = 1 << 20
 _RENEWING_BYTES = 1 << 20
-"""An attempt that moved so many bytes before it broke resets the retry limit."""
+"""Bytes after which a broken transfer counts as progress and resets the retry limit."""
 
 
 class ServiceDownload:

@@ -118,7 +118,7 @@ def _read_only(address: Address) -> InvalidArgument:
 
 
 RENEWING_BYTES = 1024 * 1024
-"""An attempt that moved so many bytes before it broke resets the retry limit."""
+"""Bytes after which a broken transfer counts as progress and resets the retry limit."""
 
 
 class WebDownload:

@@ -179,7 +179,7 @@ class BlockFetches:
             return fetch if self._known.setdefault(source.first, fetch) is fetch else None
 
     def end(self, fetch: BlockFetch, data: memoryview | None) -> None:
-        """End a fetch of `begin`. Without data, the waiting readers fetch the file themselves."""
+        """Finish a fetch started by `begin`. If `data` is None, waiting readers fetch the file themselves."""
         if data is None:
             fetch.error = DataFailed("It did not come with others.")
         else:

@@ -15,7 +15,7 @@ class EngineFacts:
     version: str
     api: str
     architecture: str
-    """As images name it: "amd64"."""
+    """Architecture as images name it, such as "amd64"."""
     system: str
     is_rootless: bool
 

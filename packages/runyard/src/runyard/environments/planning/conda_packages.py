@@ -18,10 +18,10 @@ PINNED = re.compile(r"(={1,2})([^=,<>|~]+)(=[^=,<>|]*)?")
 @dataclass(frozen=True)
 class CondaLine:
     text: str
-    """As the user wrote it, stripped."""
+    """Line as the user wrote it, stripped."""
     name: str
     version: str
-    """As pip writes it, such as "==1.2.*"; "" for any."""
+    """Version as pip writes it, such as "==1.2.*"; "" for any."""
 
 
 def parse_conda_line(line: str) -> CondaLine:

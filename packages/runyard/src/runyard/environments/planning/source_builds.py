@@ -21,7 +21,7 @@ class SourceBuild:
     """How to build one package in an environment that has its dependencies."""
 
     requirement: str
-    """With an exact version."""
+    """Requirement with an exact version."""
     against: tuple[str, ...] = ()
     """Exact requirements that the wheel is compiled against."""
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from runyard.node.processes.procfs import ProcessId
 
 StatSignature = list[int]
 StatSignatures = dict[str, StatSignature]
-"""By path relative to some root."""
+"""Signatures by path, relative to some root."""
 
 
 @dataclass

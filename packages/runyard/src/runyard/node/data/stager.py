@@ -199,7 +199,7 @@ class MountProcess:
             self._wait_until(lambda: not self.is_alive(), now() + 1.0, ignore_cancel=True)
 
     def report(self) -> Json | None:
-        """Its report; None when it died."""
+        """Report of the mount process; None when it died."""
         return self._folder.read(self._report)
 
     def _close_lifeline(self) -> None:

@@ -1,4 +1,4 @@
-"""What of this machine's loopback a private network must still reach: ports, and name servers.
+"""Finds the loopback ports and name servers of this machine that a private network must reach.
 
 Names are often looked up at a loopback address, which in a private network is another loopback.
 """

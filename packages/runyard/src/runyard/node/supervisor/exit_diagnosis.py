@@ -79,9 +79,9 @@ def _add_missing_gpu_hint(report: ExitReport, notices: Sequence[str]) -> None:
 
 
 def add_full_disk_hint(report: ExitReport, *, is_full: bool, was_met: bool) -> None:
-    """Add to the error that a disk was full: the script's log may have had no space for the reason.
+    """Append a full-disk hint to the error: the script's log may have had no space for the reason.
 
-    `is_full`: the node's disk is full now. `was_met`: the script noted that a full disk ended it.
+    `is_full`: disk is full now. `was_met`: the script recorded a full-disk error.
     """
     if report.error is None:
         return

@@ -92,7 +92,7 @@ def _first_with_error(judged: Sequence[NodeTask], outcome: str) -> NodeTask | No
 
 
 def _with_error(judged: Sequence[NodeTask], outcome: str) -> list[NodeTask]:
-    """Tasks that ended so by themselves: one that was told to stop has no error."""
+    """Tasks with this outcome and an error of their own; a task stopped on request has none."""
     return [task for task in judged if task.report.outcome == outcome and task.report.error]
 
 

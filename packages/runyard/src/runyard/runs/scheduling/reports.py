@@ -49,7 +49,7 @@ class MultiNodeOutputs:
     """Saves the outputs of a run on several nodes as datasets, once all nodes have ended."""
 
     def __init__(self, outputs: OutputCompleter | None) -> None:
-        """With None nothing is saved."""
+        """`outputs` None: do not save outputs."""
         self._outputs = outputs
 
     def completed(self, run: RunRecord, end: NodeReport) -> NodeReport:

@@ -44,7 +44,7 @@ class ModelsService:
 @dataclass(frozen=True)
 class LineageOfModel:
     model: str
-    """As NAME:VERSION."""
+    """NAME:VERSION."""
     run: ModelsRun | None
     """Null for a model that was registered from files, and where its run is gone."""
     datasets: list[ReadDataset | NamedDataset]

@@ -53,7 +53,7 @@ class ListedRun(TypedDict):
     exit_facts: Mapping[str, Any] | None
     launched_from: str | None
     job_id: str | None
-    """That the engine gave to the job of the present attempt."""
+    """Id that the engine gave the job of the current attempt."""
     web_view: str
     metrics: NotRequired[Mapping[str, Any]]
     """The last value of each, where they were asked for."""
@@ -152,7 +152,7 @@ class AssetAnswer:
     created_at: datetime
     modified_at: datetime
     body: Mapping[str, Any]
-    """Of the kind's own fields."""
+    """Fields of this kind of asset."""
     tags: Mapping[str, str]
     created_by: str
     """"owner", "run:ID" of the run whose script made it, or "service"; empty where it was not recorded."""
@@ -184,7 +184,7 @@ class DatasetWire:
     folder: tuple[str, str] | None
     """(datastore, path) where the dataset is that whole folder, or that one file."""
     changes: Sequence[str]
-    """What is other than when its version was made."""
+    """Sentences about what changed since the version was created."""
 
 
 # Written by `data_to_json`; declared here for the OpenAPI.

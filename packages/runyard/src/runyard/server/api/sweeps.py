@@ -23,7 +23,7 @@ class TrialWire(TypedDict):
     run_id: str
     number: int
     hyperparameters: str
-    """As JSON."""
+    """JSON text."""
     best_primary_metric: float | None
     status: RunStatus
     intervals: int

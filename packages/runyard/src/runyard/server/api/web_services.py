@@ -33,14 +33,14 @@ class Inference(Body):
     """A scoring script, as InferenceConfig sends it."""
 
     entry_script: str = Field(examples=["score.py"])
-    """Its path in `files`."""
+    """Path of the script in `files`."""
     files: list[Entry] | None = None
     """Their contents are sent before, as for snapshots."""
     environment: dict[str, Any] | None = None
     """The v1 environment object."""
     description: str | None = None
     source_directory: str | None = None
-    """Its path where it was sent from."""
+    """Path of the folder on the machine that sent it."""
 
 
 class Submitter(Body):
@@ -54,7 +54,7 @@ class Submitter(Body):
 
 class Deployment(Body):
     models: list[str] | None = Field(None, examples=[["digits:1"]])
-    """As NAME:VERSION, or NAME for the newest."""
+    """NAME:VERSION, or NAME for the newest."""
     inference: Inference | None = None
     """Null: one model is served by its framework."""
     submitter: Submitter | None = None

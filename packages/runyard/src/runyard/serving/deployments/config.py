@@ -84,7 +84,7 @@ def asks_for_keys(type: ServiceType, config: Config) -> bool:
 def plan_serving(
     type: ServiceType, config: Config, *, machine: Machine, own_variables: Mapping[str, str], request_bytes: int
 ) -> ServingPlan:
-    """`config` was checked; `own_variables` are those of the user's environment."""
+    """Turn a checked deploy_configuration into a ServingPlan. `own_variables`: those of the user's environment."""
     notes: list[str] = []
     variables = {**_threads(config), **_gpus(config, machine, notes)}
     return ServingPlan(

@@ -99,7 +99,7 @@ class Endpoints:
     def change_version(
         self, who: Principal, workspace: str, endpoint: str, version: str, changes: ServiceChanges
     ) -> Asset:
-        """As WebServices.change; also changes the shares, which apply at once."""
+        """Change a version as WebServices.change does; also its share of the requests, which applies at once."""
         self._changeable(who, workspace, endpoint)
         config = checked_parameters(ServiceType.AKS, changes.spec.config)
         own = version_config(config)

@@ -10,7 +10,7 @@ from runyard.core.errors import InvalidArgument
 from runyard.core.records.web_services import ServiceType
 
 Check = Callable[[str, Any], Any]
-"""From a parameter's name and value to the stored value. Raises InvalidArgument."""
+"""Callback: name and value of a parameter -> value to store. Raises InvalidArgument."""
 LONGEST_TEXT = 4096
 LONGEST_PEM = 256 * 1024
 LONGEST_KEY = 256

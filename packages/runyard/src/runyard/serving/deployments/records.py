@@ -42,9 +42,9 @@ class ServiceRecord:
     """Grows with every change of what is shown."""
     state: ServiceState
     step: str
-    """Of the deployment that goes on: files, environment, init; "" when none does."""
+    """Current step of the running deployment: files, environment or init; "" if none runs."""
     revision: int
-    """Of the workers that answer now; 0 before the first are ready."""
+    """Revision that answers requests; 0 before the first is ready."""
     wanted_revision: int
     error: ServiceFailure | None
     failed_revision: int
@@ -53,7 +53,7 @@ class ServiceRecord:
     scoring_uri: str | None
     swagger_uri: str | None
     models: Sequence[str]
-    """As NAME:VERSION."""
+    """NAME:VERSION of each."""
     inference: Mapping[str, Any] | None
     """The scoring script as it was sent; null for a model that is served by its framework."""
     config: Mapping[str, Any]
@@ -71,10 +71,10 @@ class ServiceRecord:
     replicas: int
     wanted_replicas: int
     schema: Mapping[str, object]
-    """Of inputs and outputs, as the worker told it."""
+    """Schema of inputs and outputs, as reported by the worker."""
     notes: Sequence[str]
     lock: str | None = None
-    """Of its environment, "" before that is built; null in listings."""
+    """Lock of its environment; "" until it is built, null in listings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class VersionRecord(ServiceRecord):
 
     traffic_percentile: int
     share: int
-    """Of the requests, in percent."""
+    """Percentage of the requests."""
     is_default: bool
     version_type: str
     """Control or Treatment."""
@@ -129,11 +129,11 @@ class EndpointMetrics(ServiceMetrics):
 
 @dataclass(frozen=True)
 class NoMetrics:
-    """While the gateway is away."""
+    """Empty metrics, returned while the gateway does not answer."""
 
 
 def service_metrics(answer: Mapping[str, Any]) -> ServiceMetrics | NoMetrics:
-    """From the gateway's answer, which is empty while it is away."""
+    """Convert the gateway's answer; NoMetrics if it is empty."""
     if not answer:
         return NoMetrics()
     replicas = [_replica(one) for one in answer["replicas"]]

@@ -165,7 +165,7 @@ def _without_code(models: Sequence[DeployedModel], gpu_present: bool) -> WorkerR
 
 
 def _config_with_resources(deployment: ResolvedDeployment) -> dict[str, Any]:
-    """Without code, the model's resource_configuration fills in what the deploy_configuration leaves out."""
+    """The deploy_configuration; for a model without code, its resource_configuration fills in what is missing."""
     resources = deployment.models[0].resources if deployment.inference is None and deployment.models else {}
     requested = {"cpu_cores": resources.get("cpu"), "gpu_cores": resources.get("gpu")}
     return {**{name: value for name, value in requested.items() if value is not None}, **deployment.config}

@@ -36,7 +36,7 @@ class EndpointVersion:
     name: str
     service_id: str
     traffic_percentile: int = 0
-    """As given by the user; the default version also gets what is left over."""
+    """Percentage given by the user; the default version also gets what is left over."""
     is_default: bool = False
     is_control: bool = False
 
@@ -51,7 +51,7 @@ class VersionChange:
 
 
 def version_change(config: Mapping[str, Any]) -> VersionChange:
-    """From checked parameters."""
+    """Read the change from checked parameters."""
     return VersionChange(*(config.get(name) for name in SPLIT_PARAMETERS))
 
 

@@ -210,7 +210,7 @@ class WebServices:
         return self._planner.endpoint_draft(config, versions_in(seen))
 
     def _listed(self, workspace: str) -> Sequence[Asset]:
-        """Without versions, which are shown in their endpoints."""
+        """Services to list. Versions are left out: their endpoints show them."""
         return [service for service in self._assets.list(workspace, KIND) if not is_version(service)]
 
     def _models_of(self, service: Asset) -> Sequence[str]:

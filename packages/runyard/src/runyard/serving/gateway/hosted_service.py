@@ -183,7 +183,7 @@ class HostedService:
             raise
 
     async def _deploy_revision(self, spec: ServiceSpec) -> None:
-        """Only the revision is taken from `spec`: `self.spec` may be newer in all else when it is ready."""
+        """Deploy the revision of `spec`. All other settings come from `self.spec`, which may be newer."""
         async with AsyncExitStack() as undo:
             undo.push_async_callback(self._port.cancel_move)
             with failing_at("port"):

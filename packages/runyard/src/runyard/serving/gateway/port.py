@@ -51,7 +51,7 @@ class ServicePort:
                 self._next = opened
 
     async def reconfigure(self, spec: MakeSpec) -> None:
-        """As PortServer.reconfigure."""
+        """See PortServer.reconfigure."""
         async with self._lock:
             for endpoint in (self._endpoint, self._next):
                 if endpoint is not None:

@@ -92,7 +92,7 @@ class WorkerProcess:
                 os.kill(self.pid, signal.SIGKILL)
 
     async def kill_with_stack(self, why: str) -> None:
-        """As `kill`, after writing its stack to the log, which takes at most two seconds."""
+        """Write its stack to the log, which takes at most two seconds, then `kill` it."""
         self._why = self._why or why
         if self._is_dumping or self._dead.is_set():
             return

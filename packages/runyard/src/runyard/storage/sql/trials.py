@@ -207,6 +207,6 @@ def _first(goal: Goal) -> AnySelect:
 
 ALL = {goal: _joined(goal).order_by(trials.c.number) for goal in Goal}
 FIRST = {goal: _first(goal) for goal in Goal}
-"""For queries with a limit: sorted by the database."""
+"""Query by goal that sorts in SQL, for use with a limit."""
 LEFT_OUT = runs.c.status.is_(None) | runs.c.status.notin_(bindparam("left_out", expanding=True))
 """Condition: the run has none of the statuses `left_out`."""

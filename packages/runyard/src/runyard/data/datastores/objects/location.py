@@ -16,7 +16,7 @@ class BucketLocation:
     kind: str
     container: str
     prefix: str
-    """Without slashes at its ends; empty for the whole container."""
+    """Path in the container, without slashes at its ends; empty for the whole container."""
     endpoint: str
 
     @property

@@ -67,7 +67,7 @@ class LiveSweep:
 
     @property
     def trials(self) -> Sequence[Trial]:
-        """By number."""
+        """All trials, sorted by number."""
         with self._lock:
             return list(self._state.trials.values())
 

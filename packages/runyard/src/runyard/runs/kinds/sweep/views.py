@@ -169,7 +169,7 @@ class SweepViews:
         self._listing, self._runs, self._metrics = listing, runs, metrics
 
     def find(self, who: Principal, run: RunRecord, *, top: int, lines: int) -> SweepView | None:
-        """As `of`; None for a run that is not a sweep."""
+        """Like `of`, but None for a run that is not a sweep."""
         return self.of(who, run.id, top=top, lines=lines) if self._listing.has(who, run.id) else None
 
     def of(self, who: Principal, sweep_id: RunId, *, top: int = 20, lines: int = 0) -> SweepView:

@@ -101,8 +101,7 @@ class Dispatcher:
         self._timer.check_now()
 
     def set_outage(self, problem: str | None) -> None:
-        """With a problem, requests are refused with this message while there is no worker; with None they are
-        queued."""
+        """Refuse requests with this problem while there is no worker; None: queue them."""
         self._outage = problem or ""
         if self._outage and not self.is_served:
             self._refuse_queued(Refusal(503, self._outage, self._retry_seconds()))

@@ -10,7 +10,7 @@ from runyard.serving.gateway.dispatch.request_statistics import RequestStatistic
 from runyard.serving.workers.link import WorkerFacts
 
 FindDispatcher = Callable[[str], Dispatcher | None]
-"""From the id of a version's web service; None while that is not loaded."""
+"""Callback: service id -> its dispatcher; None if not loaded."""
 VERSION_FIELD = "azureml-model-deployment"
 
 
@@ -56,7 +56,7 @@ class Splitter:
 
     @property
     def facts(self) -> WorkerFacts | None:
-        """Of the default version."""
+        """Worker facts of the default version; None if it has none."""
         default = self._default()
         return default.dispatcher.facts if default is not None and default.dispatcher is not None else None
 
@@ -80,7 +80,7 @@ class Splitter:
         }
 
     def figures(self) -> dict[str, Any]:
-        """As Dispatcher.figures, totals of all versions."""
+        """Totals of all versions; see Dispatcher.figures."""
         return {**self._total().figures(), "queued": self.depth}
 
     def _total(self) -> RequestStatistics:
@@ -108,7 +108,7 @@ class Splitter:
         version.dispatcher.submit(request)
 
     def drop(self, request: ScoringRequest) -> None:
-        """As Dispatcher.drop."""
+        """See Dispatcher.drop."""
         version = request.assigned_version
         if isinstance(version, _Version) and version.dispatcher is not None:
             version.dispatcher.drop(request)

@@ -75,7 +75,7 @@ class ClientLimits:
     head_seconds: float = 20.0
     """For receiving the head of a request, from its first byte, or from the start of the connection."""
     silence_seconds: float = 30.0
-    """Without any byte of a body received, or of an answer read by the client."""
+    """Time limit without a byte of a body received, or of an answer read by the client."""
     body_seconds: float = 60.0
     slowest_bytes_per_second: int = 16 * 1024
     """A body may take `body_seconds`, and longer while it arrives faster than this; the same holds for answers."""

@@ -31,7 +31,7 @@ class Target(NamedTuple):
 
     route: ServiceRoute | None
     path: str
-    """As sent, percent-encoded."""
+    """Path as sent, percent-encoded."""
     query: str
 
 

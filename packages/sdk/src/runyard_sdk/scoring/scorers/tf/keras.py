@@ -14,7 +14,7 @@ def find(model):
 
 
 def load(start, model, path):
-    """Its only signature, by name."""
+    """Load the Keras model; return {name: its one signature}."""
     import tensorflow as tf
     try:
         keras = tf.keras.models.load_model(path, compile=False)
