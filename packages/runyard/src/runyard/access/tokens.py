@@ -12,7 +12,7 @@ from runyard.core.records.runs import AttemptId, RunId, run_of
 
 PAGE_DAYS = 7
 _KNOWN_PAGE_KEYS = 4096
-"""Keys kept for runs that are listed again: to sign each is more work than the rest of its record."""
+"""Keys kept for runs that are listed again: to sign one takes longer than to make the rest of its record."""
 _DAY = re.compile(r"[0-9a-f]{1,6}")
 _OF_ATTEMPTS = (Role.RUN, Role.NODE)
 _SCRAPER = Principal(Role.OWNER, scopes=frozenset({Action.READ_FIGURES}))
@@ -80,7 +80,7 @@ class Tokens:
 
     def _sign(self, purpose: str, name: str) -> str:
         text = f"{purpose}\n{name}".encode("utf-8", "surrogatepass")
-        signed = self._keyed.copy()  # half the time of hmac.digest, which sets up the key again
+        signed = self._keyed.copy()  # quicker than hmac.digest, which sets up the key again
         signed.update(text)
         return signed.hexdigest()
 

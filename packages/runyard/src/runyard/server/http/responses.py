@@ -15,7 +15,7 @@ ReadRange = Callable[[int, int], Iterator[bytes | memoryview]]
 _MAX_DEPTH = 100
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_PASSTHROUGH_SUBCLASS
 _ANY_KEYS = _OPTIONS | orjson.OPT_NON_STR_KEYS
-"""Doubles the time of encoding, and few responses have keys that are not strings."""
+"""Makes encoding slower, by about half for a listing, and few responses have keys that are not strings."""
 
 
 def to_json(value: Any) -> bytes:
