@@ -119,7 +119,7 @@ def test_idle_supervisors_end_with_the_guard_of_their_agent(service, home):
     with subprocess.Popen(["sleep", "300"]) as node:
         agent = AgentClient(home, guard=identify(node.pid))
         tasks = NodeTasks(home, agent)
-        tasks.lay_out("run1.1", plan_to_json(a_plan(service, "")))
+        tasks.write_plan("run1.1", plan_to_json(a_plan(service, "")))
         tasks.start("run1.1")
         assert service.ended("run1.1")["outcome"] == "completed"
         pid = idle_after(service, home)
