@@ -98,8 +98,9 @@ class ForkedProcess:
 
     def poll(self) -> int | None:
         if self.returncode is None:
-            with suppress(BlockingIOError):
-                self._text += _some(self._status)
+            if not self._text:  # the code may have come in one read with the pid
+                with suppress(BlockingIOError):
+                    self._text += _some(self._status)
             if self._text.endswith(b"\n"):
                 self.returncode = int(self._text)
         return self.returncode
