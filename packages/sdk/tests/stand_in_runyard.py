@@ -3,15 +3,19 @@
 STAND_IN_VERSION, STAND_IN_WIRE and STAND_IN_PROBLEM say how it is to behave.
 """
 
-import fcntl
-import json
 import os
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 HOME = os.environ.get("RUNYARD_HOME", "")
 VERSION = os.environ.get("STAND_IN_VERSION", "0.1.0")
+if sys.argv[1:] == ["--version"]:  # asked before each start; what only a service needs takes most of the time
+    print("runyard " + VERSION)
+    sys.exit()
+
+import fcntl
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 
 def in_home(name):
@@ -75,7 +79,4 @@ def write(name, body):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--version"]:
-        print("runyard " + VERSION)
-    else:
-        sys.exit(serve())
+    sys.exit(serve())
