@@ -62,7 +62,7 @@ test: $(VENV)/.dev ## all tests that need no server, cluster or container engine
 
 # An area is a folder of tests/, or tests/test_AREA.py. pytest exits with 5 where an area has nothing to run here.
 # The slow ones run with SLOW=1 and in `make test`.
-AREA_TESTS = $(RUN) -m pytest -m $(ON_ANY_MACHINE)$(if $(SLOW),," and not slow") --fork-services -n 2 --dist worksteal --durations=3
+AREA_TESTS = $(RUN) -m pytest -m $(ON_ANY_MACHINE)$(if $(SLOW),," and not slow") --fork-services -n 4 --dist worksteal --durations=3
 test-%: $(VENV)/.dev ## the quick tests of one area: test-storage, test-sdk; SLOW=1 for all of them
 	@[ -n "$(wildcard tests/$* tests/test_$*.py)" ] || { echo "There is no tests/$* and no tests/test_$*.py. Areas:" $(AREAS); exit 2; }
 	$(AREA_TESTS) $(wildcard tests/$* tests/test_$*.py)

@@ -1,4 +1,5 @@
 import contextlib
+import gc
 import itertools
 import os
 import signal
@@ -31,6 +32,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     if not entry_points(group="runyard.compute"):
         raise pytest.UsageError("runyard was installed before it had entry points. Run: make .venv/.dev")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Modules and tests stay until the end: looking for garbage among them takes a seventh of the collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -87,6 +87,7 @@ def _private_attributes(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
                 yield name.value, node.args[0]
 
 
+@cache
 def uses() -> set[Use]:
     """Every use of a private name of a package that is neither ours nor Python's."""
     found = set()
