@@ -20,6 +20,8 @@ from tests.wire_client import WireClient
 
 pytest_plugins = ["tests.leftovers", "tests.needs"]
 ENDING_SECONDS = 60.0
+GARBAGE_AFTER_OBJECTS = 50_000
+"""Instead of 700: tests that parse the whole source take a third of the time."""
 _numbers = itertools.count(1)
 settings.register_profile("runyard", deadline=None)  # a busy machine fails no test by its slowness
 settings.load_profile("runyard")
@@ -42,6 +44,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(GARBAGE_AFTER_OBJECTS)
         gc.enable()
 
 
