@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo hooks test test-sdk check openapi test-servers engines images seeds bench frameworks faults campaign soak dist ci-setup clean
+.PHONY: help demo hooks test check openapi test-servers engines images seeds bench frameworks faults campaign soak dist ci-setup clean
 
 unexport PYTHONDONTWRITEBYTECODE
 # uv does not read pip's settings; a mirror given to pip is meant for both.
@@ -66,11 +66,6 @@ AREA_TESTS = $(RUN) -m pytest -m $(ON_ANY_MACHINE)$(if $(SLOW),," and not slow")
 test-%: $(VENV)/.dev ## the quick tests of one area: test-storage, test-sdk; SLOW=1 for all of them
 	@[ -n "$(wildcard tests/$* tests/test_$*.py)" ] || { echo "There is no tests/$* and no tests/test_$*.py. Areas:" $(AREAS); exit 2; }
 	$(AREA_TESTS) $(wildcard tests/$* tests/test_$*.py)
-
-# The SDK's own tests need a Python that has no `runyard` beside it. Here it is one; `make test` takes every Python that it finds.
-test-sdk: $(VENV)/.dev
-	cd packages/sdk && PYTHONPATH=src $(PYTHON) -m unittest discover --start-directory tests --top-level-directory .
-	$(AREA_TESTS) tests/sdk --ignore tests/sdk/test_every_interpreter.py
 
 check: $(VENV)/.dev ## lint, format, types, import layers
 	$(VENV)/bin/ruff check $(wildcard $(RUFF_PATHS))

@@ -16,6 +16,8 @@ from tests.faults.yard import Yard, ended, eventually, is_alive, kill, message_o
 from tests.mount_tables import mounted_anywhere
 from tests.node.data.web_server import WebServer, Zeros
 
+pytestmark = pytest.mark.slow
+
 READS = "import sys; print(len(open(sys.argv[1], 'rb').read()))"
 MANY = 100_000 if FULL else 3_000
 HUGE = 10 << 30

@@ -18,6 +18,8 @@ from runyard.environments.uv_environments import UvEnvironments
 from tests.environments.wheelhouse import add_source, add_wheel, submitter_without_index
 from tests.faults.conftest import FULL
 
+pytestmark = pytest.mark.slow
+
 SPEC = EnvironmentSpec(requirements=("demo",))
 MEGABYTES = 1000 if FULL else 40
 STEPS = range(1, 400) if FULL else range(5, 400, 14)

@@ -14,6 +14,8 @@ from runyard.core.run_folders import sdk_root
 from runyard.testing.small_disk import mounted
 from tests.faults.yard import Yard, ended, message_of
 
+pytestmark = pytest.mark.slow
+
 SIZE_MB = 96
 BLOCK = 4096
 

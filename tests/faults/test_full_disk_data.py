@@ -13,6 +13,8 @@ from runyard.testing.small_disk import mounted
 from tests.faults.yard import Yard, message_of
 from tests.node.data.web_server import WebServer, Zeros
 
+pytestmark = pytest.mark.slow
+
 SIZE_MB = 96
 FILLS_AND_READS = """
 import os, sys

@@ -14,6 +14,8 @@ import pytest
 from tests.faults.gangs import HOLDS, Gang
 from tests.faults.yard import Yard, ended, message_of
 
+pytestmark = pytest.mark.slow
+
 FULL = os.environ.get("RUNYARD_FAULTS") == "full"
 NODES = {"mpi": 3, "torch": 4, "ps": 2} if FULL else {"mpi": 2, "torch": 2, "ps": 2}
 SECONDS = 60

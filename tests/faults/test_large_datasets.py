@@ -8,6 +8,8 @@ import pytest
 
 from tests.wire_client import WireClient
 
+pytestmark = pytest.mark.slow
+
 FILES = 100_000 if os.environ.get("RUNYARD_FAULTS") == "full" else 4_000
 SECONDS = 60.0
 """Far above the few that it takes: a machine may be busy."""

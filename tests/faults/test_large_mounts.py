@@ -8,6 +8,8 @@ from runyard.core.records.data import SourceFile
 from runyard.data.fuse import ReadOnlyMount, kernel
 from tests.data.mounting.attempt_mounts import AttemptMounts
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptMounts]:

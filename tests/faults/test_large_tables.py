@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROWS = 16_000_000 if os.environ.get("RUNYARD_FAULTS") == "full" else 600_000
 PEAK = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
 BY_PANDAS = "import sys, pandas; frame = pandas.read_csv(sys.argv[1], engine='c'); frame['n'].sum(); " + PEAK

@@ -14,6 +14,8 @@ from runyard.testing.small_disk import mounted
 from tests.faults.gangs import Gang
 from tests.faults.yard import Yard, ended, eventually, is_alive, message_of
 
+pytestmark = pytest.mark.slow
+
 FULL = os.environ.get("RUNYARD_FAULTS") == "full"
 FLOOD_MB = 100 if FULL else 10
 MOST_GROWTH_KB = 48 << 10

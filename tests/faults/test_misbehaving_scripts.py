@@ -161,6 +161,7 @@ def test_cancel_ends_the_whole_tree(shared_yard: Yard, tmp_path: Path) -> None:
     eventually(lambda: not any(map(is_alive, left)), "the end of the children", 15)
 
 
+@pytest.mark.slow
 def test_ten_thousand_outputs_all_arrive(shared_yard: Yard) -> None:
     run = shared_yard.finish(
         """

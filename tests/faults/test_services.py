@@ -18,6 +18,8 @@ from tests.faults.yard import Yard, eventually, is_alive, kill, this_python
 from tests.serving.hosting import ask
 from tests.serving.load import under_load
 
+pytestmark = pytest.mark.slow
+
 PHASES, VICTIMS = ("init", "answering", "updating"), ("service", "gateway", "worker")
 CI = {("init", "gateway"), ("answering", "service"), ("answering", "gateway"), ("updating", "worker")}
 MATRIX = [(phase, victim) for phase in PHASES for victim in VICTIMS]

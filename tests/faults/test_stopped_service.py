@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.faults.yard import Yard, ended, eventually, message_of
+
+pytestmark = pytest.mark.slow
 
 # The node's client waits 30 s for an answer and sends the same bytes once more, so 60 s pass before it sends a longer
 # stretch. A request that the stop found half done goes on beside that one.

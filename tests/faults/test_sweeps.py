@@ -26,6 +26,8 @@ from runyard_sdk.client import Client, quoted
 from tests.faults.conftest import FULL
 from tests.faults.yard import Yard, ended, eventually, is_alive, kill
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import os, sys, time
 from azureml.core import Run

@@ -14,6 +14,8 @@ from runyard_sdk.client import Client, quoted
 from tests.faults.yard import Yard, ended, eventually, is_alive, kill, message_of
 from tests.processes import stopped
 
+pytestmark = pytest.mark.slow
+
 FULL = os.environ.get("RUNYARD_FAULTS") == "full"
 # Each returned call of log() is noted and fsynced outside of the platform's reach.
 SCRIPT = """

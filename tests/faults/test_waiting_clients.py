@@ -18,6 +18,8 @@ from tests.conftest import end_home
 from tests.faults.yard import eventually, kill
 from tests.sdk.yard import config
 
+pytestmark = pytest.mark.slow
+
 # An address that never answered is given up after 5 seconds. The poll must be older than that when it breaks.
 POLLED_SECONDS = 6.0
 WAIT_FOR_A_FILE = """

@@ -133,6 +133,7 @@ def frameworks(environment):
     return Frameworks(environment)
 
 
+@pytest.mark.slow
 def test_a_scikit_learn_model(frameworks, tmp_path):
     told, _ = frameworks.run(SCIKIT_LEARN, tmp_path, "ScikitLearn")
     assert told["proba"][0] == 200

@@ -11,6 +11,8 @@ from azureml.core.webservice import AksEndpoint, AksWebservice
 from azureml.exceptions import WebserviceException
 from tests.sdk.served import FAILING, a_model, deployed, echo_script
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def model(workspace: Workspace, tmp_path: Path) -> Model:

@@ -2,20 +2,25 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.needs import interpreters
 
-pytestmark = pytest.mark.slow
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 SDK = REPOSITORY / "packages" / "sdk"
-FOUND = interpreters()
+FOUND = {sys.version_info[:2]: Path(sys._base_executable), **interpreters()}
 
 
-each_interpreter = pytest.mark.parametrize("version", FOUND, ids=lambda version: ".".join(map(str, version)))
+def _param(version: tuple[int, int]) -> object:
+    """The Python of these tests is quick enough for `make test-sdk`; eight of them are not."""
+    marks = [] if version == sys.version_info[:2] else [pytest.mark.slow]
+    return pytest.param(version, marks=marks, id=".".join(map(str, version)))
+
+
+each_interpreter = pytest.mark.parametrize("version", [_param(version) for version in FOUND])
 
 
 def unit_tests(python: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -24,8 +29,8 @@ def unit_tests(python: Path, folder: Path, *words: str) -> subprocess.CompletedP
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
         "RUNYARD_HOME": str(folder / "home"),
-        # A file with a warning has no bytecode here, so it is compiled, and fails, each time. The bytecode of the source
-        # folder may be of processes that only warned. Kept for the next session: compiling takes seconds each.
+        # A file with a warning has no bytecode here, so it is compiled, and fails, each time. The bytecode of the
+        # source folder may be of processes that only warned. Kept for the next session: compiling takes seconds each.
         "PYTHONPYCACHEPREFIX": str(REPOSITORY / ".cache" / "sdk-bytecode"),
         "PYTHONWARNINGS": "error::SyntaxWarning",
     }

@@ -18,6 +18,8 @@ from azureml.train.hyperdrive import (
 )
 from tests.sdk.sweep_scripts import sweep_over, swept
 
+pytestmark = pytest.mark.slow
+
 RATES = {"rate": uniform(0, 1), "--epochs": choice(1, 2)}
 
 

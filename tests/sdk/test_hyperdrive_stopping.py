@@ -11,6 +11,8 @@ from azureml.train.hyperdrive import BanditPolicy, PrimaryMetricGoal
 from runyard_sdk.tuning import AshaPolicy, trials_frame
 from tests.sdk.sweep_scripts import TUNED, sweep_over, swept
 
+pytestmark = pytest.mark.slow
+
 WAITING = (
     TUNED
     + """

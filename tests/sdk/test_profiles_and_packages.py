@@ -12,6 +12,8 @@ from azureml.data.dataset_type_definitions import PromoteHeadersBehavior
 from azureml.exceptions import UserErrorException, WebserviceException
 from tests.sdk.served import FAILING, a_model, echo_script
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def model(workspace: Workspace, tmp_path: Path) -> Model:

@@ -16,6 +16,8 @@ from jupyter_client.manager import start_new_kernel
 from azureml.core import Experiment, Run
 from tests.sdk.yard import submit
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_SECONDS = 120
 SHOWING = """
 from azureml.core import Run, Workspace

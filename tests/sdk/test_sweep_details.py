@@ -12,6 +12,8 @@ from azureml.widgets import RunDetails
 from tests.sdk.test_run_details import kernel, showing, tables
 from tests.sdk.yard import config
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["kernel"]
 
 SCRIPT = """

@@ -12,6 +12,8 @@ from tests.environments.wheelhouse import add_source, add_wheel, submitter_witho
 from tests.processes import pids, words_of
 from tests.serving.hosting import Hosting, ask, eventually
 
+pytestmark = pytest.mark.slow
+
 DEMO = EnvironmentSpec(requirements=("demo",))
 USES_DEMO = "import demo\ndef init(): pass\ndef run(body):\n    return demo.version\n"
 

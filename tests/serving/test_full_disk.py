@@ -16,6 +16,8 @@ from tests.conftest import end_home
 from tests.serving.hosting import Hosting, ask, eventually
 from tests.serving.test_updates import answering
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Hosting]:

@@ -13,6 +13,8 @@ from runyard.data.fuse import MountUnavailable, ReadOnlyMount, kernel, serve_mou
 from tests.data.mounting.attempt_mounts import AttemptMounts
 from tests.data.mounting.children import NOBODY, in_child
 
+pytestmark = pytest.mark.slow
+
 
 def test_all_mounts_of_an_attempt_end_with_the_pipe_of_their_supervisor(attempt: AttemptMounts) -> None:
     (attempt.stored / "file").write_text("content")

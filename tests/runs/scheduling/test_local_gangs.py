@@ -10,6 +10,8 @@ import pytest
 
 from tests.runs.scheduling.conftest import Submitter
 
+pytestmark = pytest.mark.slow
+
 TALKS = """
 import os, socket
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
