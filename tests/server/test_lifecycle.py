@@ -26,7 +26,9 @@ from runyard_sdk.errors import ServiceUnavailable
 from runyard_sdk.start import ensure
 from tests.wire_client import WireClient
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("services_are_programs")]
+pytestmark = pytest.mark.slow
+as_a_program = pytest.mark.usefixtures("services_are_programs")
+"""For tests of commands, signals and variables. What a service does with its home is the same in a fork."""
 
 START = "import sys; from pathlib import Path; from runyard.server.lifecycle import start_service; "
 START += "print(start_service(Path(sys.argv[1]), keep=False)['pid'])"
@@ -55,6 +57,7 @@ def test_eight_starters_end_in_one_service(home):
     assert pids == {service_status(home)["pid"]}
 
 
+@as_a_program
 def test_several_serve_commands_at_once_end_in_one_service(home):
     command = [sys.executable, "-m", "runyard.server.lifecycle.process", "--on-demand"]
     variables = {**os.environ, "RUNYARD_HOME": str(home)}
@@ -77,6 +80,7 @@ def test_up_replaces_a_service_of_an_earlier_build(home, older):
     assert start_service(home, keep=False) == replaced
 
 
+@as_a_program
 def test_a_second_serve_says_who_serves_the_home_and_fails(home):
     facts = start_service(home, keep=True)
     command = [sys.executable, "-m", "runyard.server.lifecycle.process"]
@@ -88,6 +92,7 @@ def test_a_second_serve_says_who_serves_the_home_and_fails(home):
     assert service_status(home) == facts
 
 
+@as_a_program
 def test_the_discovery_file_says_who_and_where_and_is_private(home):
     facts = start_service(home, keep=True)
     assert json.loads((home / "service.json").read_text()) == facts
@@ -101,6 +106,7 @@ def test_the_discovery_file_says_who_and_where_and_is_private(home):
     assert not stop_service(home)
 
 
+@as_a_program
 def test_kill_and_restart_find_everything(home):
     facts = start_service(home, keep=False)
     client = client_of(facts)
@@ -187,6 +193,7 @@ def test_a_stop_ends_open_streams_and_is_quick(home):
     assert time.monotonic() - began < 4
 
 
+@as_a_program
 def test_sigterm_stops_it_cleanly(home):
     facts = start_service(home, keep=False)
     opened = os.pidfd_open(facts["pid"])
@@ -234,6 +241,7 @@ def test_a_full_disk_is_refused_clearly(home, monkeypatch):
         homes.require_space(home)
 
 
+@as_a_program
 def test_a_disk_without_a_byte_left_is_named_by_the_command_line_and_by_the_sdk(tmp_path):
     with mounted(tmp_path / "small", megabytes=2) as disk:
         home = disk / "home"
@@ -275,6 +283,7 @@ def start_an_agent(home):
     return ask_agent(home, {"op": "status"})["pid"]
 
 
+@as_a_program
 @pytest.mark.parametrize("start", [start_a_service, start_an_agent])
 def test_what_a_scoring_script_starts_is_not_known_as_its_worker(home, monkeypatch, start):
     """It would end with the web service, and all runs with it."""
