@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client import ServiceAddress, ServiceClient, ServiceUnavailable, byte_range
+from runyard.client import ConnectionPool, ServiceAddress, ServiceClient, ServiceUnavailable, byte_range
 from runyard.core.errors import InvalidArgument, NotFound, StorageFull
 from tests.client.scripted_service import HangUp, Hold, Reply, ScriptedService, Step, refusal, scripted
 
@@ -83,6 +83,13 @@ class TestConnections:
             assert answer.read() == b"{}"
         client.download("/d", service.home / "target")
         assert connections(service) == 1
+
+    def test_clients_may_share_one_each_with_its_own_token(self, service: ScriptedService) -> None:
+        pool = ConnectionPool()
+        for token in ("first", "second"):
+            ServiceClient(service.home, token, connections=pool).get("/a")
+        assert connections(service) == 1
+        assert [seen.headers["authorization"] for seen in service.seen] == ["Bearer first", "Bearer second"]
 
     def test_one_that_was_closed_while_idle_is_not_used(self, service: ScriptedService, client: ServiceClient) -> None:
         service.answers(Reply(closes=True), Reply(closes=True))

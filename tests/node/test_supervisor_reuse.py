@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from runyard.node.agent_client import AgentClient, NodeTasks
 from runyard.node.home_socket import ask_agent
 from runyard.node.processes.event_loop import EventLoop, now
 from runyard.node.processes.procfs import identify
-from runyard.node.supervisor_pool import NextTask, SupervisorPool, await_task, open_channel
+from runyard.node.supervisor_pool import NextTask, SupervisorPool, carry_out_tasks, open_channel
 from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import a_plan, a_rank, is_running
 
@@ -208,6 +209,25 @@ def test_a_supervisor_that_was_stopped_before_it_read_its_task_is_killed(tmp_pat
     loop.close()
 
 
+def test_a_supervisor_takes_a_limited_number_of_tasks(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor_pool, "_MOST_TASKS", 3)
+    own, other = open_channel()
+    lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
+    for number in range(2, 5):
+        socket.send_fds(own, [b'{"part": "run%d.1", "sdk": "/sdk"}' % number], [lock])
+    seen = []
+    carry_out_tasks(NextTask("run1.1", lock, None), other, lambda task: bool(seen.append(task.part) or True))
+    assert seen == ["run1.1", "run2.1", "run3.1"]
+
+
+def test_a_supervisor_without_an_agent_takes_no_other_task():
+    own, other = open_channel()
+    own.close()
+    seen = []
+    carry_out_tasks(NextTask("run1.1", -1, None), other, lambda task: bool(seen.append(task.part) or True))
+    assert seen == ["run1.1"]
+
+
 def test_superfluous_supervisors_are_let_go(monkeypatch):
     loop = EventLoop()
     pool = SupervisorPool(loop, lambda pid: None, lambda pid: False)
@@ -234,7 +254,7 @@ def fork_idle(pool: SupervisorPool, *, reads: bool) -> tuple[int, int]:
         pool.close()
         os.close(write_end)
         if reads:
-            await_task(other)
+            carry_out_tasks(NextTask("run1.1", -1, None), other, lambda task: True)
         else:
             other.sendall(b"finished")
             os.read(read_end, 1)

@@ -5,10 +5,18 @@ The SDK has its own client for Python 3.6, with the same verbs and the same tabl
 
 from runyard.client.address import ServiceAddress, certificates_file, service_address
 from runyard.client.retry import Backoff, ServiceUnavailable, ServiceUntrusted, retry_while_unavailable
-from runyard.client.service_client import ServiceClient, StreamedResponse, byte_range, decoded, quoted
+from runyard.client.service_client import (
+    ConnectionPool,
+    ServiceClient,
+    StreamedResponse,
+    byte_range,
+    decoded,
+    quoted,
+)
 
 __all__ = [
     "Backoff",
+    "ConnectionPool",
     "ServiceAddress",
     "ServiceClient",
     "ServiceUnavailable",

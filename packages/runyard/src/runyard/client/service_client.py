@@ -52,12 +52,12 @@ class ServiceConnection:
 
     __slots__ = ("_common", "_http", "_poll", "_process", "_response")
 
-    def __init__(self, http: HTTPConnection, token: str) -> None:
+    def __init__(self, http: HTTPConnection) -> None:
         """Connects. Raises OSError."""
         self._http, self._process = http, os.getpid()
         self._poll: select.poll | None = None
         self._response: HTTPResponse | None = None
-        self._common = f"Host: {_host_of(http)}\r\nAccept-Encoding: identity\r\nAuthorization: Bearer {token}\r\n"
+        self._common = f"Host: {_host_of(http)}\r\nAccept-Encoding: identity\r\n"
         http.connect()
 
     def send(self, method: str, target: str, body: Body, headers: Mapping[str, str]) -> None:
@@ -111,15 +111,16 @@ class ServiceClient:
         silence_seconds: float = 30.0,
         waits_for: Iterable[int] = (),
         translate: Callable[[Exception], Exception] = lambda error: error,
+        connections: "ConnectionPool | None" = None,
     ) -> None:
         """`where` may be a home: its service.json is read for each new connection, so a service that restarted on
         another address is found. A status in `waits_for` raises ServiceUnavailable. `translate` may return another
-        exception to raise."""
+        exception to raise. `connections`: idle connections to the same place, which outlive this client."""
         self._where, self.token, self._silence_seconds = where, token, silence_seconds
         self._waits_for, self._translate = frozenset(waits_for), translate
         if not (token.isascii() and token.isprintable()):
             raise InvalidArgument("The token holds a line end or another character that no token has.")
-        self._idle = ConnectionPool()
+        self._idle, self._authorization = connections or ConnectionPool(), f"Bearer {token}"
         self._name, self._numbers = os.urandom(4).hex(), itertools.count(1)
 
     def get(self, path: str) -> Json:
@@ -234,7 +235,7 @@ class ServiceClient:
         is_fixed = isinstance(self._where, ServiceAddress)
         try:
             address = self._where if isinstance(self._where, ServiceAddress) else service_address(self._where)
-            return ServiceConnection(address.connection(self._silence_seconds), self.token)
+            return ServiceConnection(address.connection(self._silence_seconds))
         except _REQUEST_ERRORS as problem:
             raise self._translate(connection_error(problem)) from problem
         except InvalidArgument as problem:
@@ -244,8 +245,9 @@ class ServiceClient:
             raise self._translate(ServiceUnavailable(str(problem))) from problem
 
     def _with_id(self, headers: Headers) -> Headers:
-        """Add a request id for the service's access log; a retry has the same id."""
-        return {**headers, _REQUEST_ID: f"{self._name}-{next(self._numbers):x}"}
+        """Add the token, and a request id for the service's access log; a retry has the same id."""
+        request_id = f"{self._name}-{next(self._numbers):x}"
+        return {**headers, "Authorization": self._authorization, _REQUEST_ID: request_id}
 
     def _response_error(self, status: int, content: bytes, headers: Headers) -> Exception:
         return self._translate(response_error(status, content, headers[_REQUEST_ID], self._waits_for))

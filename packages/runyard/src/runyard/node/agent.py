@@ -18,6 +18,7 @@ import socket
 import sys
 from pathlib import Path
 
+from runyard.client import ConnectionPool
 from runyard.core.disk import write_all
 from runyard.core.durable_files import replacement
 from runyard.core.errors import Json, RunyardError
@@ -29,6 +30,7 @@ from runyard.node.data.mount_points import unmount_leftovers
 from runyard.node.guard import kill_all_tasks, open_guard
 from runyard.node.home_socket import (
     AGENT_LOCK,
+    AGENT_LOG,
     AGENT_SOCKET,
     ANOTHER_AGENT,
     OTHER_HOME,
@@ -42,7 +44,7 @@ from runyard.node.processes.procfs import ProcessId, cache_oom_counters
 from runyard.node.sdk_folder import Bytecode, ensure_sdk_folder
 from runyard.node.stop_enforcer import StopEnforcer
 from runyard.node.supervisor.task_supervisor import supervise
-from runyard.node.supervisor_pool import MOST_TASKS, NextTask, SupervisorPool, await_task, open_channel
+from runyard.node.supervisor_pool import NextTask, SupervisorPool, carry_out_tasks, open_channel
 from runyard.node.task_folder import TaskFolder, list_task_folders
 from runyard.node.version import node_version
 from runyard.process_logs import configure_logging, label_lines
@@ -50,7 +52,6 @@ from runyard.process_logs import configure_logging, label_lines
 _IDLE_SECONDS, _IDLE_WITHOUT_SERVICE_SECONDS, _POLL_SECONDS = 30 * 60, 60, 30
 _MOST_RESTARTS = 5
 _LOCK_RETRY_SECONDS = 0.05
-AGENT_LOG = "agent.log"
 log = logging.getLogger("runyard.node.agent")
 
 
@@ -317,32 +318,29 @@ class Agent:
             os.close(pidfd)
 
     def _become_supervisor(self, first: NextTask, channel: socket.socket) -> None:
-        status, task = 1, first
+        status, connections = 1, ConnectionPool()
         try:
             os.setsid()
             os.umask(users_umask())  # private files get explicit modes; the script needs the user's umask
             _redirect_output(self._home)
             self._close_own_descriptors()
-            for _ in range(MOST_TASKS):
-                if not self._supervise(task):
-                    break
-                following = await_task(channel)
-                if following is None:
-                    break
-                task = following
+            carry_out_tasks(first, channel, lambda task: self._supervise(task, connections))
             status = 0
-        except BaseException:
-            log.exception("The supervisor of %s failed.", task.part)
         finally:
             sys.stderr.flush()
             os._exit(status)
 
-    def _supervise(self, task: NextTask) -> bool:
+    def _supervise(self, task: NextTask, connections: ConnectionPool) -> bool:
         """Carry out a task. Return True if this process may take another one."""
         label_lines("supervisor", _run_of(task.part))
-        may_continue = supervise(TaskFolder(self._home, task.part), task.lock, task.sdk, self._keeper)
-        os.close(task.lock)
-        return may_continue
+        folder = TaskFolder(self._home, task.part)
+        try:
+            return supervise(folder, task.lock, task.sdk, self._keeper, connections)
+        except BaseException:
+            log.exception("The supervisor of %s failed.", task.part)
+            raise
+        finally:
+            os.close(task.lock)
 
 
 def _run_of(part: str) -> str:

@@ -10,7 +10,7 @@ from runyard.core.durable_files import is_locked
 from runyard.core.errors import EngineError, EngineSilent, Json
 from runyard.core.ports.engine import NodeTaskPhase
 from runyard.core.worker_variables import WORKER_VARIABLES
-from runyard.node.home_socket import AGENT_LOCK, ANOTHER_AGENT, ask_agent
+from runyard.node.home_socket import AGENT_LOCK, AGENT_LOG, ANOTHER_AGENT, ask_agent
 from runyard.node.processes.detached import DetachedProcess, tries_within
 from runyard.node.processes.procfs import ProcessId
 from runyard.node.task_folder import TASK_VARIABLE, TaskFolder
@@ -30,7 +30,7 @@ class AgentClient:
         process ends, and is no child of ours."""
         self._home, self._environ, self._guard = home, environ, guard
         self._starting = threading.Lock()
-        self._process = DetachedProcess("node agent", home / "agent.log", another=ANOTHER_AGENT)
+        self._process = DetachedProcess("node agent", home / AGENT_LOG, another=ANOTHER_AGENT)
         self._checked = self._is_silent = False
 
     def ask(self, request: Json) -> Json:
@@ -85,7 +85,7 @@ class AgentClient:
             except OSError:
                 self._process.start(self._command, self._variables())
             time.sleep(_POLL_SECONDS)
-        log = self._home / "agent.log"
+        log = self._home / AGENT_LOG
         raise EngineError(
             f"The node agent of {self._home} did not start within {_START_SECONDS:.0f} s.", hint=f"See {log}."
         )

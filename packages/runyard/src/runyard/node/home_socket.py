@@ -57,7 +57,7 @@ def read_line(connection: socket.socket) -> bytes:
     return line
 
 
-AGENT_SOCKET, AGENT_LOCK = "agent.sock", "agent.lock"
+AGENT_SOCKET, AGENT_LOCK, AGENT_LOG = "agent.sock", "agent.lock", "agent.log"
 ANOTHER_AGENT = 3
 """Exit code of an agent whose home already has one."""
 

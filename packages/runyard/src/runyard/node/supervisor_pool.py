@@ -17,7 +17,7 @@ from pathlib import Path
 from runyard.core.errors import Json
 from runyard.node.processes.event_loop import EventLoop, now
 
-MOST_TASKS = 200
+_MOST_TASKS = 200
 """Of one process, so that what it leaks stays small."""
 _IDLE_SECONDS, _BEGIN_SECONDS, _FEWEST_IDLE = 30.0, 1.0, 4
 _MOST_BYTES = 1 << 16
@@ -38,9 +38,17 @@ def open_channel() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def await_task(channel: socket.socket) -> NextTask | None:
-    """Tell the agent, in a supervisor, that its task has ended, and wait for another one. None: there is none, or the
-    agent has ended."""
+def carry_out_tasks(first: NextTask, channel: socket.socket, carry_out: Callable[[NextTask], bool]) -> None:
+    """Carry out tasks, in a supervisor, until one returns False, they are many, or there is no other."""
+    task: NextTask | None = first
+    for left in reversed(range(_MOST_TASKS)):
+        if task is None or not carry_out(task):
+            return
+        task = _await_task(channel) if left else None
+
+
+def _await_task(channel: socket.socket) -> NextTask | None:
+    """Tell the agent that the task has ended, and wait for another one. None: there is none, or the agent has ended."""
     try:
         channel.sendall(_FINISHED)
         message, locks, _, _ = socket.recv_fds(channel, _MOST_BYTES, 1)

@@ -66,9 +66,6 @@ class ReportQueue:
             self._last_error = str(e)
             self._retry_at = now() + self._patience.next_pause()
 
-    def close(self) -> None:
-        self._client.close()
-
     def _ship(self) -> None:
         if self._must_resume:
             self.logs.resume(self._client)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from runyard.client import ConnectionPool
 from runyard.core.errors import AttemptOver
 from runyard.core.records.launch_plan import LaunchPlan
 from runyard.node.file_watcher import FileWatcher
@@ -37,10 +38,11 @@ class StopRequest:
 class SupervisorLoop:
     """`stop` is the last stop request, None while the task may go on."""
 
-    def __init__(self, folder: TaskFolder, plan: LaunchPlan) -> None:
+    def __init__(self, folder: TaskFolder, plan: LaunchPlan, connections: ConnectionPool) -> None:
         self._folder, self._plan = folder, plan
         self.events, self.watcher = EventLoop(), FileWatcher()
-        self.report_queue = ReportQueue(plan, connect_to_service(folder.home, plan.token), self._take_from_service)
+        client = connect_to_service(folder.home, plan.token, connections=connections)
+        self.report_queue = ReportQueue(plan, client, self._take_from_service)
         upload_client = connect_to_service(folder.home, plan.token, silence_seconds=3600)
         is_fenced = plan.environment.image is not None
         self.uploader = ArtifactUploader(
@@ -88,9 +90,9 @@ class SupervisorLoop:
         self.wait_until(self.is_all_delivered, ignore_cancel=True)
 
     def close(self) -> None:
-        """Close all descriptors and end the thread. Call it when everything is delivered."""
+        """Close all descriptors but the shared connections, and end the thread. Call it when everything is
+        delivered."""
         self.uploader.close()  # its thread writes to the pipe of `events`
-        self.report_queue.close()
         self.watcher.close()
         self.events.close()
 

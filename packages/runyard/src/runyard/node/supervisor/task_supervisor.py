@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from runyard.client import ConnectionPool
 from runyard.core.errors import AttemptOver, EnvironmentFailed, Json, RunyardError
 from runyard.core.plan_json import plan_from_json
 from runyard.core.ports.environments import BuiltEnvironment
@@ -50,23 +51,32 @@ _POLL_SECONDS, _RANK_END_SECONDS = 0.02, 1.0
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
 
 
-def supervise(folder: TaskFolder, lock: int, sdk: Path | None, keeper: ProcessId | None) -> bool:
+def supervise(
+    folder: TaskFolder, lock: int, sdk: Path | None, keeper: ProcessId | None, connections: ConnectionPool
+) -> bool:
     """Carry out the task. `lock`: the descriptor that holds its lock. `sdk`: the SDK's folder, if the agent has found
-    it. `keeper`: the exit keeper above that agent. Return True if nothing of the task is left in this process."""
+    it. `keeper`: the exit keeper above that agent. `connections`: idle ones to the service, which later tasks use too.
+    Return True if nothing of the task is left in this process."""
     body = folder.read("plan.json")
     if body is None:
         return False
     plan = plan_from_json(body)
     folder.name_node_log(plan)
-    return TaskSupervisor(folder, plan, lock, sdk, keeper).run()
+    return TaskSupervisor(folder, plan, lock, sdk, keeper, connections).run()
 
 
 class TaskSupervisor:
     def __init__(
-        self, folder: TaskFolder, plan: LaunchPlan, lock: int, sdk: Path | None, keeper: ProcessId | None
+        self,
+        folder: TaskFolder,
+        plan: LaunchPlan,
+        lock: int,
+        sdk: Path | None,
+        keeper: ProcessId | None,
+        connections: ConnectionPool,
     ) -> None:
         self._folder, self._plan, self._lock, self._sdk = folder, plan, lock, sdk
-        self._loop = SupervisorLoop(folder, plan)
+        self._loop = SupervisorLoop(folder, plan, connections)
         self._data = DataStager(folder, plan, self)
         self._exits = ExitTracker(folder, self._loop.events, keeper)
         self._containers = ContainerSupervisor(folder, self.run_uninterrupted)
