@@ -32,7 +32,7 @@ SPEC = EnvironmentSpec(requirements=("pandas==2.0.0", "numpy==99"), choices=(("t
             "'pandas' needs Python >=3.8, and this environment has 3.6.15",
         ),
         ("error: something else", "unknown", "", "Change pip_packages"),
-        ("error sending request for url (https://i/s/)", "network", "", "network, and at the proxy"),
+        ("error sending request for url (https://i/s/)", "network", "", "network, and the proxy"),
         ("Failed to copy: No space left on device (os error 28)", "disk_full", "", "Free space"),
         (
             "error: command 'gcc' failed: No such file or directory",

@@ -18,7 +18,7 @@ from runyard.runs.scheduling.restarts import Restart, kept_facts, restart_after
 
 _OUTCOMES = {"completed": RunStatus.COMPLETED, "failed": RunStatus.FAILED, "canceled": RunStatus.CANCELED}
 _EXIT_FACTS = ("exit_code", "signal", "oom", "phase", "rank", "tail", "undelivered")
-_REQUESTED_END = "wished_end"
+_REQUESTED_END = "wished_end"  # the name in stored exit facts
 _MOST_TRIES = 20
 _ENVIRONMENT_FACTS = ("cause", "said")
 """Facts that are kept of the error of a failed environment build."""
