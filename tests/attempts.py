@@ -1,5 +1,6 @@
 """Attempts of runs that launch nothing, as a controller would have begun them."""
 
+import json
 from pathlib import Path
 
 from runyard.access.tokens import Tokens
@@ -10,13 +11,18 @@ from tests.wire_client import WireClient
 
 
 def begin_attempt(home: Path | str, run_id: str, number: int = 1) -> AttemptId:
-    """Written to the service's database behind its back: only before the service has met another attempt of it."""
+    """Written to the service's database behind its back: only before the service has met another attempt of it.
+
+    The service then writes the run itself, finds that its version has changed, and reads it.
+    """
     begun = attempt_id(RunId(run_id), number)
     stores = open_stores(Settings(Path(home)).store_url)
     try:
         stores.runs.update(RunId(run_id), ticket=begun, attempt=number)
     finally:
         stores.close()
+    facts = json.loads((Path(home) / "service.json").read_text())
+    WireClient(facts["url"], facts["token"]).patch(f"/runs/{run_id}", {"description": f"Attempt {number} has begun."})
     return begun
 
 

@@ -8,12 +8,14 @@ from sqlalchemy.exc import IntegrityError
 
 from runyard.core.errors import AlreadyExists, Conflict, NotFound
 from runyard.core.records.assets import Asset, AssetKind, Experiment, Workspace
-from runyard.storage.sql.columns import AnyRow, AnySelect
+from runyard.storage.sql.columns import AnySelect
 from runyard.storage.sql.database import Database
+from runyard.storage.sql.prepared import PreparedStatement
 from runyard.storage.sql.run_rows import ensure_experiment
 from runyard.storage.sql.schema import asset_names, assets, experiments, nodes, runs, workspaces
 
 _COLUMNS = tuple(assets.c[field.name] for field in fields(Asset))
+_KIND = [column.name for column in _COLUMNS].index("kind")
 # Built once: an alias copies the whole table into objects that only the garbage collector frees.
 _NEWER = assets.alias("newer")
 _OF_SAME_NAME = [_NEWER.c[column] == assets.c[column] for column in ("workspace", "kind", "name")]
@@ -38,7 +40,7 @@ class SqlWorkspaces:
 
     def get_workspace(self, name: str) -> Workspace:
         with self._database.read() as connection:
-            row = connection.execute(_ONE_WORKSPACE, {"named": name}).first()
+            row = _ONE_WORKSPACE.first(connection, {"named": name})
         if row is None:
             known = ", ".join(repr(workspace.name) for workspace in self.list_workspaces()) or "none"
             raise NotFound(f"There is no workspace {name!r}. Known: {known}.")
@@ -50,19 +52,23 @@ class SqlWorkspaces:
         return sorted(found, key=lambda workspace: workspace.name)
 
     def delete_workspace(self, name: str) -> None:
-        with self._database.write() as connection:
-            for table in _OF_WORKSPACE:
-                connection.execute(delete(table).where(table.c.workspace == name))
-            connection.execute(delete(workspaces).where(workspaces.c.name == name))
+        try:
+            with self._database.write() as connection:
+                for table in _OF_WORKSPACE:
+                    connection.execute(delete(table).where(table.c.workspace == name))
+                connection.execute(delete(workspaces).where(workspaces.c.name == name))
+        finally:
+            self._database.recent_runs.forget_all()
 
     def ensure_experiment(self, workspace: str, name: str) -> Experiment:
         named = {"of_workspace": workspace, "named": name}
         with self._database.read() as connection:
-            row = connection.execute(_ONE_EXPERIMENT, named).first()
+            row = _ONE_EXPERIMENT.first(connection, named)
         if row is None:
             with self._database.write() as connection:
                 ensure_experiment(self._database, connection, workspace, name)
-                row = connection.execute(_ONE_EXPERIMENT, named).one()
+                row = _ONE_EXPERIMENT.first(connection, named)
+            assert row is not None
         return Experiment(*row)
 
     def list_experiments(self, workspace: str) -> Sequence[Experiment]:
@@ -122,9 +128,9 @@ class SqlAssetStore(SqlWorkspaces):
         named = {"of_workspace": workspace, "of_kind": kind.value, "named": name}
         with self._database.read() as connection:
             if version is None:
-                row = connection.execute(_NEWEST, named).first()
+                row = _NEWEST.first(connection, named)
             else:
-                row = connection.execute(_OF_VERSION, named | {"of_version": version}).first()
+                row = _OF_VERSION.first(connection, named | {"of_version": version})
         if row is None:
             raise _not_found(workspace, kind, name if version is None else f"{name}:{version}")
         return _to_asset(row)
@@ -176,8 +182,10 @@ def _of_kind(workspace: str, kind: AssetKind) -> AnySelect:
     return select(*_COLUMNS).where(assets.c.workspace == workspace, assets.c.kind == kind.value)
 
 
-def _to_asset(row: AnyRow) -> Asset:
-    return replace(Asset(*row), kind=AssetKind(row.kind))
+def _to_asset(row: Sequence[Any]) -> Asset:
+    values = list(row)
+    values[_KIND] = AssetKind(values[_KIND])
+    return Asset(*values)
 
 
 def _not_found(workspace: str, kind: AssetKind, wanted: str) -> NotFound:
@@ -190,12 +198,14 @@ _OF_NAME = select(*_COLUMNS).where(
     assets.c.kind == bindparam("of_kind"),
     assets.c.name == bindparam("named"),
 )
-_NEWEST = _OF_NAME.order_by(assets.c.version.desc()).limit(1)
-_OF_VERSION = _OF_NAME.where(assets.c.version == bindparam("of_version"))
+_NEWEST = PreparedStatement(_OF_NAME.order_by(assets.c.version.desc()).limit(1))
+_OF_VERSION = PreparedStatement(_OF_NAME.where(assets.c.version == bindparam("of_version")))
 _WORKSPACE = tuple(workspaces.c[field.name] for field in fields(Workspace))
 _EXPERIMENT = tuple(experiments.c[field.name] for field in fields(Experiment))
-_ONE_WORKSPACE = select(*_WORKSPACE).where(workspaces.c.name == bindparam("named"))
-_ONE_EXPERIMENT = select(*_EXPERIMENT).where(
-    experiments.c.workspace == bindparam("of_workspace"), experiments.c.name == bindparam("named")
+_ONE_WORKSPACE = PreparedStatement(select(*_WORKSPACE).where(workspaces.c.name == bindparam("named")))
+_ONE_EXPERIMENT = PreparedStatement(
+    select(*_EXPERIMENT).where(
+        experiments.c.workspace == bindparam("of_workspace"), experiments.c.name == bindparam("named")
+    )
 )
 _OF_WORKSPACE = (runs, experiments, assets, asset_names, nodes)  # runs before the experiments they point to

@@ -58,7 +58,7 @@ class UtcTime(TypeDecorator[datetime]):
         return None if value is None else (value - _EPOCH) // _MICROSECOND
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], datetime | None]:
-        return _read_time
+        return read_time
 
 
 def storable(text: str) -> str:
@@ -75,7 +75,7 @@ def _read_json(value: str | None) -> Any:
     return None if value is None else from_json(value)
 
 
-def _read_time(value: int | None) -> datetime | None:
+def read_time(value: int | None) -> datetime | None:
     return None if value is None else _EPOCH + timedelta(microseconds=value)
 
 

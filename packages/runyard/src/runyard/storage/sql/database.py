@@ -2,6 +2,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,6 +18,7 @@ from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from runyard.core.errors import DatabaseAway, InvalidArgument, RunyardError, StandingBy, StorageFull
+from runyard.storage.sql.recent_runs import RecentRuns
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
@@ -34,6 +36,8 @@ class Fence:
         self.epoch: int | None = None
         """None if this process needs no lease: tools and tests."""
         self.on_lost: Callable[[], None] = lambda: None
+        self._held_until = 0.0
+        self._is_lost = False
 
     def check(self, connection: Connection) -> None:
         """Check the lease in the transaction of the write. Calls `on_lost` and raises StandingBy if another service
@@ -42,8 +46,30 @@ class Fence:
         On PostgreSQL the row stays locked until the end, so nobody can take the lease over in between.
         """
         if _stored_epoch(connection) != self.epoch:
+            self.lose()
             self.on_lost()
             raise StandingBy("Another service has taken the database over; this one writes nothing and steps down.")
+
+    def hold(self, until: float) -> None:
+        """Note that this process has taken the lease, which nobody else can take before `until` (`boot_seconds`)."""
+        self._held_until, self._is_lost = until, False
+
+    def renew(self, until: float) -> None:
+        self._held_until = until
+
+    def lose(self) -> None:
+        """Note that the lease was released or taken over."""
+        self._is_lost = True
+
+    def is_surely_held(self) -> bool:
+        """Whether no other service can have written since this one did. False for a process that was paused for too
+        long, and for tools, which have no lease."""
+        return not self._is_lost and boot_seconds() < self._held_until
+
+
+def boot_seconds() -> float:
+    """A clock that also runs while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _stored_epoch(connection: Connection) -> int | None:
@@ -73,8 +99,12 @@ class Database:
     fence: Fence = field(default_factory=Fence)
     session: str = ""
     """Application name of the connections, so that the next holder of the lease can end them; "" on SQLite."""
+    recent_runs: RecentRuns = field(init=False)
     # Threads of this process wait here instead of in SQLite, which polls with growing pauses.
     _write_turn: AbstractContextManager[Any] = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "recent_runs", RecentRuns(self.fence.is_surely_held))
 
     @cached_property
     def _writing(self) -> Engine:
@@ -174,11 +204,15 @@ def _set_foreign_keys(connection: Connection, switch: str) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    if connection.get_execution_options().get("writes"):
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-        return
     driver: Any = connection.connection.driver_connection
-    driver.execute("BEGIN")  # without SQLAlchemy, which adds a quarter to the cost of reading a row; takes no lock
+    # Without SQLAlchemy, which adds a quarter to the cost of reading a row.
+    if not connection.get_execution_options().get("writes"):
+        driver.execute("BEGIN")  # takes no lock
+        return
+    try:
+        driver.execute("BEGIN IMMEDIATE")
+    except sqlite3.Error:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # raises the exception that callers expect
 
 
 def _switch_to_wal(engine: Engine, file: Path) -> None:

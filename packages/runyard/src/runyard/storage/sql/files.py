@@ -11,12 +11,16 @@ from runyard.core.records.files import FileEntry, Snapshot
 from runyard.core.records.runs import RunId
 from runyard.storage.sql.columns import index_key
 from runyard.storage.sql.database import Database, upsert
+from runyard.storage.sql.prepared import PreparedStatement
 from runyard.storage.sql.run_rows import run_key
 from runyard.storage.sql.schema import assets, run_files, runs, snapshots
 
 _ENTRY_NAMES = ("path", "sha256", "size", "mode")
 _ENTRY = run_files.c[_ENTRY_NAMES]
-_SNAPSHOT = select(snapshots).where(snapshots.c.id == bindparam("snapshot_id"))
+_SNAPSHOT = PreparedStatement(
+    select(*snapshots.c["id", "entries", "created_at"]).where(snapshots.c.id == bindparam("snapshot_id"))
+)
+_HAS_SNAPSHOT = PreparedStatement(select(snapshots.c.id).where(snapshots.c.id == bindparam("snapshot_id")))
 
 
 class SqlFileStore:
@@ -45,20 +49,21 @@ class SqlFileStore:
         return sorted(found, key=lambda entry: entry.path)
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
+        with self._database.read() as connection:
+            if _HAS_SNAPSHOT.first(connection, {"snapshot_id": snapshot.id}) is not None:
+                return
         entries = [astuple(entry) for entry in snapshot.entries]
         row = {"id": snapshot.id, "created_at": snapshot.created_at, "entries": entries}
-        with self._database.read() as connection:
-            if connection.execute(_SNAPSHOT, {"snapshot_id": snapshot.id}).first() is not None:
-                return
         with self._database.write() as connection:
             connection.execute(self._database.insert(snapshots).values(row).on_conflict_do_nothing())
 
     def get_snapshot(self, snapshot_id: str) -> Snapshot:
         with self._database.read() as connection:
-            row = connection.execute(_SNAPSHOT, {"snapshot_id": snapshot_id}).first()
+            row = _SNAPSHOT.first(connection, {"snapshot_id": snapshot_id})
         if row is None:
             raise NotFound(f"There is no snapshot {snapshot_id!r}.", hint="Submit the folder again to make it.")
-        return Snapshot(row.id, tuple(FileEntry(*entry) for entry in row.entries), row.created_at)
+        found_id, entries, created_at = row
+        return Snapshot(found_id, tuple(FileEntry(*entry) for entry in entries), created_at)
 
     def used_blobs(self) -> set[str]:
         with self._database.read() as connection:

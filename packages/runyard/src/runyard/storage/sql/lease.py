@@ -6,6 +6,7 @@ is renewed. On SQLite, which only one machine uses, the lease is held as long as
 renewals.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from sqlalchemy import Connection, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from runyard.storage.sql.columns import AnyRow
-from runyard.storage.sql.database import Database
+from runyard.storage.sql.database import Database, boot_seconds
 from runyard.storage.sql.schema import service_lease
 
 LEASE_SECONDS = 10.0
@@ -66,8 +67,14 @@ class ServiceLease:
                 if found is not None and not self._is_free(connection, found):
                     return _holder(found)
                 self._end_sessions(connection, found)
+        asked_at = boot_seconds()
         with self._database.unchecked_write() as connection:
-            return self._take(connection)
+            holder = self._take(connection)
+        if holder is None:
+            until = math.inf if self._database.is_sqlite else asked_at + LEASE_SECONDS
+            self._database.recent_runs.forget_all()
+            self._database.fence.hold(until)
+        return holder
 
     def renew(self) -> bool:
         """Renew for another LEASE_SECONDS; returns False if another service has taken it over. Raises DBAPIError.
@@ -78,6 +85,7 @@ class ServiceLease:
             return True
         connection = self._renewing = self._renewing or self._database.engine.connect()
         renewed = update(service_lease).where(_KEY, service_lease.c.epoch == self._database.fence.epoch)
+        asked_at = boot_seconds()
         try:
             found = connection.execute(renewed.values(expires_at=self._expiry(connection)))
             connection.commit()
@@ -86,11 +94,16 @@ class ServiceLease:
             connection.invalidate()
             connection.close()
             raise
-        return found.rowcount == 1
+        if found.rowcount != 1:
+            self._database.fence.lose()
+            return False
+        self._database.fence.renew(asked_at + LEASE_SECONDS)
+        return True
 
     def release(self) -> None:
         """Free the lease for another service. Does nothing if this process no longer holds it."""
         ours = update(service_lease).where(_KEY, service_lease.c.epoch == self._database.fence.epoch)
+        self._database.fence.lose()
         with self._database.unchecked_write() as connection:
             connection.execute(ours.values(holder=None, expires_at=None))
 

@@ -44,15 +44,21 @@ class SqlMetricStore:
         most_names: int | None = None,
     ) -> int:
         packed = pack_batches(batches, rank)
-        with self._database.write() as connection:
-            run = _locked_run(connection, run_id)
-            if not self._advance(connection, run.sequence, journal, start, end):
-                return 0
-            left_out = add_points(self._database, connection, run, packed, most_names) if packed else 0
-            if dropped + left_out:
-                counted = {"dropped_points": runs.c.dropped_points + dropped + left_out}
-                connection.execute(update(runs).where(runs.c.sequence == run.sequence).values(counted))
-            return left_out
+        counts = False
+        try:
+            with self._database.write() as connection:
+                run = _locked_run(connection, run_id)
+                if not self._advance(connection, run.sequence, journal, start, end):
+                    return 0
+                left_out = add_points(self._database, connection, run, packed, most_names) if packed else 0
+                counts = dropped + left_out > 0
+                if counts:
+                    counted = {"dropped_points": runs.c.dropped_points + dropped + left_out}
+                    connection.execute(update(runs).where(runs.c.sequence == run.sequence).values(counted))
+                return left_out
+        finally:
+            if counts:
+                self._database.recent_runs.forget(run_id)
 
     def offset(self, run_id: RunId, journal: str) -> int:
         return self.offsets(run_id).get(journal, 0)

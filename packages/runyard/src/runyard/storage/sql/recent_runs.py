@@ -1,0 +1,87 @@
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from runyard.core.records.runs import RunEvent, RunId, RunRecord
+
+_MOST_RUNS = 256
+
+
+@dataclass(frozen=True)
+class RecentRun:
+    """A run as a read of the database would return it."""
+
+    run: RunRecord
+    events: Sequence[RunEvent] | None = None
+    """All its events, oldest first; None if the database must be asked."""
+    has_no_uses: bool = False
+    """True if it has no dataset uses; False if the database must be asked."""
+
+
+class RunWrite:
+    """One write of a run: what to keep of it once it is committed."""
+
+    def __init__(self, known: RecentRun | None) -> None:
+        self.known = known
+        """The run as the last write left it; None if the database must be asked."""
+        self.written: RecentRun | None = None
+
+
+class RecentRuns:
+    """The runs that this process wrote last, so that most reads of them need no query. Thread-safe.
+
+    Only a service that holds the lease of its database may use them: it is the only writer. Only writers fill it, after
+    their commit, so a slow reader cannot put an old row back. Whatever changes rows of runs in another way calls
+    `forget` after its commit, before it returns.
+    """
+
+    def __init__(self, may_trust: Callable[[], bool]) -> None:
+        """`may_trust` returns whether this process certainly holds the lease."""
+        self._may_trust = may_trust
+        self._lock = threading.Lock()
+        self._runs: OrderedDict[RunId, RecentRun] = OrderedDict()
+        self._forgotten = 0
+        """Number of calls of `forget`. A write that began before one is not kept: it may not know of the change."""
+
+    def get(self, run_id: RunId) -> RecentRun | None:
+        found = self._runs.get(run_id)
+        return found if found is not None and self._may_trust() else None
+
+    @contextmanager
+    def writing(self, run_id: RunId) -> Iterator[RunWrite]:
+        """Wrap a whole transaction: keeps `written` after it, or forgets the run if the transaction fails, since it may
+        have been committed all the same."""
+        with self._lock:
+            forgotten = self._forgotten
+        write = RunWrite(self.get(run_id))
+        try:
+            yield write
+        except BaseException:
+            self.forget(run_id)
+            raise
+        if write.written is not None:
+            self._keep(write.written, forgotten)
+
+    def forget(self, *run_ids: RunId) -> None:
+        with self._lock:
+            self._forgotten += 1
+            for run_id in run_ids:
+                self._runs.pop(run_id, None)
+
+    def forget_all(self) -> None:
+        with self._lock:
+            self._forgotten += 1
+            self._runs.clear()
+
+    def _keep(self, new: RecentRun, forgotten: int) -> None:
+        with self._lock:
+            before = self._runs.pop(new.run.id, None)
+            if self._forgotten != forgotten or not self._may_trust():
+                return
+            if before is not None and before.run.version > new.run.version:
+                new = before  # two writers came here in the other order
+            self._runs[new.run.id] = new
+            if len(self._runs) > _MOST_RUNS:
+                self._runs.popitem(last=False)
