@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta, timezone
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -16,6 +17,8 @@ from runyard.core.records.lineage import DatasetUse, Direction
 from runyard.core.records.runs import RunEvent, RunId, RunStatus
 from runyard.storage.sql import database as database_module
 from runyard.storage.sql.lease import LEASE_SECONDS, LeaseHolder, ServiceLease
+from runyard.storage.sql.recent_runs import RecentRun
+from runyard.storage.sql.runs import SqlRunStore
 from runyard.storage.sql.stores import Stores, open_stores
 from runyard.testing.records import AT, a_run
 from runyard.testing.run_store_suite import RunListingSuite, RunStoreSuite
@@ -262,3 +265,29 @@ def test_a_taken_id_keeps_the_run_that_has_it(holding: Stores) -> None:
     with pytest.raises(AlreadyExists):
         holding.runs.create(a_run(definition=RunDefinition({"script": "other.py"})))
     assert holding.runs.get(R1) == created
+
+
+def test_a_deleted_run_does_not_change_the_run_that_got_its_sequence(holding: Stores) -> None:
+    """SQLite gives the highest sequence again once its run was deleted."""
+    gone = holding.runs.create(a_run(status=RunStatus.COMPLETED))
+    holding.runs.delete(R1)
+    other_run = holding.runs.create(a_run("r2"))
+    as_before = replace(gone, sequence=other_run.sequence)
+    assert isinstance(holding.runs, SqlRunStore)
+    with holding.database.write() as connection:
+        assert holding.runs._update(connection, RecentRun(as_before), {"message": "wrong"}) is None
+    assert holding.runs.get(other_run.id) == other_run
+
+
+@pytest.mark.parametrize("large", [{"definition": {"text": "x" * 100_000}}, {"environment_lock": "x" * 100_000}])
+def test_a_large_run_is_not_kept(holding: Stores, large: dict[str, Any]) -> None:
+    created = holding.runs.create(a_run(**large))
+    assert holding.database.recent_runs.get(R1) is None
+    assert holding.runs.get(R1) == created
+
+
+def test_a_run_that_became_large_leaves_the_memory(holding: Stores) -> None:
+    holding.runs.create(a_run())
+    changed = holding.runs.update(R1, environment_lock="x" * 100_000)
+    assert holding.database.recent_runs.get(R1) is None
+    assert holding.runs.get(R1) == changed

@@ -4,9 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import orjson
+
 from runyard.core.records.runs import RunEvent, RunId, RunRecord
 
 _MOST_RUNS = 256
+_MOST_BYTES = 32 * 1024
+"""Of one run as JSON. A larger one is not kept: definitions and locks may have megabytes."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,19 @@ class RecentRuns:
     def _keep(self, new: RecentRun, forgotten: int) -> None:
         with self._lock:
             before = self._runs.pop(new.run.id, None)
-            if self._forgotten != forgotten or not self._may_trust():
+            if self._forgotten != forgotten or not self._may_trust() or not _is_small(new.run):
                 return
             if before is not None and before.run.version > new.run.version:
                 new = before  # two writers came here in the other order
             self._runs[new.run.id] = new
             if len(self._runs) > _MOST_RUNS:
                 self._runs.popitem(last=False)
+
+
+def _is_small(run: RunRecord) -> bool:
+    parts = [run.definition.raw, run.tags, run.properties, run.error, run.exit_facts, run.warnings, run.nodes]
+    texts = (run.environment_lock, run.message, run.description, run.display_name)
+    try:
+        return len(orjson.dumps(parts)) + sum(map(len, texts)) <= _MOST_BYTES
+    except TypeError:  # numbers and texts that orjson cannot write: rare, so not worth a slower way
+        return False

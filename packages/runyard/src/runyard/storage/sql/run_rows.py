@@ -32,7 +32,12 @@ _ONE_LOCKED = PreparedStatement(
     _WHOLE_RUNS.where(runs.c.id == bindparam("run_id")).with_for_update(of=runs, key_share=True)
 )
 UPDATE_RUN = PreparedStatement(
-    update(runs).where(runs.c.sequence == bindparam("of_run"), runs.c.version == bindparam("of_version"))
+    # With the id: SQLite gives the sequence of a deleted run again.
+    update(runs).where(
+        runs.c.sequence == bindparam("of_run"),
+        runs.c.id == bindparam("of_id"),
+        runs.c.version == bindparam("of_version"),
+    )
 )
 UPDATE_DETAILS = PreparedStatement(update(run_details).where(run_details.c.run == bindparam("of_run")))
 _OF_ID = select(runs.c.sequence).where(runs.c.id == bindparam("run_id"))

@@ -242,7 +242,7 @@ class SqlRunStore:
         """Write the fields that differ, if the row still has the version of `current`; else None."""
         names = changed_fields(current, changed)
         written = copy_with(as_stored(changed, names), version=current.version + 1)
-        guard = {"of_run": current.sequence, "of_version": current.version}
+        guard = {"of_run": current.sequence, "of_id": current.id, "of_version": current.version}
         if not UPDATE_RUN.change(connection, row_of(written, [*names, "version"]) | guard):
             return None
         if details := details_of(written, names):
