@@ -235,8 +235,8 @@ def test_a_write_that_began_before_a_deletion_is_not_kept(holding: Stores) -> No
     recent = holding.database.recent_runs
     created = holding.runs.create(a_run(status=RunStatus.COMPLETED))
     with recent.writing(R1) as write:
-        assert write.known is not None
-        write.written = write.known
+        write.written = write.known()
+        assert write.written is not None
         deleting = threading.Thread(target=holding.runs.delete, args=(R1,))
         deleting.start()
         deleting.join()
@@ -247,7 +247,7 @@ def test_the_newer_of_two_writes_is_kept(holding: Stores) -> None:
     recent = holding.database.recent_runs
     first = holding.runs.create(a_run())
     with recent.writing(R1) as write:
-        write.written = write.known
+        write.written = write.known()
         newer = holding.runs.update(R1, message="newer")
     assert (first.version, recent.get(R1).run) == (1, newer)  # type: ignore[union-attr]
 

@@ -27,9 +27,10 @@ class RecentRun:
 class RunWrite:
     """One write of a run: what to keep of it once it is committed."""
 
-    def __init__(self, known: RecentRun | None) -> None:
+    def __init__(self, known: Callable[[], RecentRun | None]) -> None:
         self.known = known
-        """The run as the last write left it; None if the database must be asked."""
+        """Returns the run as the last write left it, or None if the database must be asked. Call it in the transaction,
+        so that on SQLite no other write comes in between."""
         self.written: RecentRun | None = None
 
 
@@ -59,7 +60,7 @@ class RecentRuns:
         have been committed all the same."""
         with self._lock:
             forgotten = self._forgotten
-        write = RunWrite(self.get(run_id))
+        write = RunWrite(lambda: self.get(run_id))
         try:
             yield write
         except BaseException:

@@ -89,9 +89,9 @@ class SqlRunStore:
         if to not in NEXT[seen.status]:
             raise Conflict(f"Run {seen.id!r} cannot go from {seen.status} to {to}.")
         with self._recent.writing(seen.id) as write, self._database.write() as connection:
-            moved = None
-            if write.known is not None and write.known.run.version == seen.version:
-                moved = self._move(connection, write.known, to, changes)
+            moved, known = None, write.known()
+            if known is not None and known.run.version == seen.version:
+                moved = self._move(connection, known, to, changes)
             if moved is None:
                 current = read_run(connection, seen.id, lock=True)
                 if current.version != seen.version:
@@ -106,7 +106,8 @@ class SqlRunStore:
 
     def update(self, run_id: RunId, **changes: Any) -> RunRecord:
         with self._recent.writing(run_id) as write, self._database.write() as connection:
-            updated = None if write.known is None else self._update(connection, write.known, changes)
+            known = write.known()
+            updated = None if known is None else self._update(connection, known, changes)
             if updated is None:
                 updated = self._update(connection, RecentRun(read_run(connection, run_id, lock=True)), changes)
             assert updated is not None
