@@ -132,27 +132,7 @@ class TaskFolder:
             with contextlib.suppress(FileNotFoundError):
                 folder.rename(_deleted_name(folder))
         for folder in {self.scripts, self.root}:
-            _remove_tree(_deleted_name(folder))
-
-
-def _remove_tree(folder: Path) -> None:
-    """Remove a folder that nobody uses any more, as far as possible."""
-    try:
-        _remove_below(str(folder))
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_below(folder: str) -> None:
-    # `shutil.rmtree` guards against a folder that is exchanged for a link meanwhile, at three times the CPU. Processes
-    # of the task have ended, and others of this user need no detour over our folder.
-    with os.scandir(folder) as entries:
-        for entry in list(entries):
-            if entry.is_dir(follow_symlinks=False):
-                _remove_below(entry.path)
-            else:
-                os.unlink(entry.path)
-    os.rmdir(folder)
+            shutil.rmtree(_deleted_name(folder), ignore_errors=True)
 
 
 def _reserve_file(file: Path) -> None:
