@@ -37,6 +37,7 @@ class ForkServer:
             )
 
     def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)  # a process that a test forked may have a copy of it
         self._socket.close()
         self._process.wait(60)
 

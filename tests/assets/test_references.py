@@ -30,10 +30,11 @@ class Theirs:
     sha256: str
     snapshot_id: str
     dataset_id: str
+    size: int
 
     @property
     def row(self) -> list[Any]:
-        return ["score.py", self.sha256, len(SECRET), 0o644]
+        return ["score.py", self.sha256, self.size, 0o644]
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def theirs(client: WireClient, tmp_path) -> Theirs:
     other.post(f"{other.here}/datastores", {"name": "theirs", "kind": "folder", "settings": {"folder": str(folder)}})
     saved = {"name": "", "body": {"type": "file", "sources": [{"datastore": "theirs", "path": "x"}]}}
     dataset = other.post(f"{other.here}/datasets", saved)
-    return Theirs(run["id"], row[1], run["snapshot_id"], dataset["id"])
+    return Theirs(run["id"], row[1], run["snapshot_id"], dataset["id"], row[2])
 
 
 @pytest.fixture
