@@ -58,7 +58,7 @@ ci-setup: ## system packages by name; needs root only when one is missing
 
 # Most tests wait for other processes most of the time: more of them at once than there are processors is no loss.
 test: $(VENV)/.dev ## all tests that need no server, cluster or container engine
-	$(RUN) -m pytest -m $(ON_ANY_MACHINE) --fork-services -n 4 --dist worksteal --durations=5
+	$(RUN) -m pytest -m $(ON_ANY_MACHINE) --fork-services -n 6 --dist worksteal --durations=20
 
 # An area is a folder of tests/, or tests/test_AREA.py. pytest exits with 5 where an area has nothing to run here.
 # The slow ones run with SLOW=1 and in `make test`.
