@@ -1,10 +1,13 @@
 import socket
 
 import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, insert
+from sqlalchemy.exc import IntegrityError
 
 from runyard.core.errors import DatabaseAway, InvalidArgument, StorageFull
 from runyard.core.records.runs import RunId
 from runyard.storage.sql.database import open_database
+from runyard.storage.sql.prepared import PreparedStatement
 from runyard.storage.sql.stores import open_stores
 from runyard.testing.records import a_run
 from runyard.testing.small_disk import mounted
@@ -43,6 +46,32 @@ def test_what_is_acknowledged_is_synced_and_readers_do_not_wait_for_writers(tmp_
     with database.write() as writing, database.read() as reading:
         writing.exec_driver_sql("CREATE TABLE t (x)")
         assert reading.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar() == 0
+    database.close()
+
+
+def test_a_statement_that_failed_is_not_run_again(tmp_path):
+    """A full disk may roll the transaction back: run again, the statement would be committed alone."""
+    database = open_database(f"sqlite:///{tmp_path}/runyard.db")
+    add_row = PreparedStatement(insert(Table("t", MetaData(), Column("x", Integer, primary_key=True))))
+    with database.write() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (x INTEGER PRIMARY KEY ON CONFLICT ROLLBACK)")
+        connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+    executed: list[str] = []
+
+    def add_two():
+        with database.write() as connection:
+            connection.connection.driver_connection.set_trace_callback(executed.append)
+            add_row.change(connection, {"x": 2})
+            add_row.change(connection, {"x": 1})
+
+    with pytest.raises(IntegrityError):
+        add_two()
+    assert [words for words in executed if words.startswith("INSERT")] == [
+        "INSERT INTO t (x) VALUES (2)",
+        "INSERT INTO t (x) VALUES (1)",
+    ]
+    with database.read() as connection:
+        assert connection.exec_driver_sql("SELECT x FROM t").scalars().all() == [1]
     database.close()
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Delete, Dialect, Insert, Select, Update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 _Convert = Callable[[Any], Any]
@@ -62,12 +63,7 @@ class PreparedStatement:
         if connection.dialect.name != "sqlite":
             return driver_rows(connection, self._statement, given)
         compiled, values = self._bound(connection.dialect, given)
-        driver: Any = connection.connection.driver_connection
-        try:
-            found: list[tuple[Any, ...]] = driver.execute(compiled.sql, values).fetchall()
-        except sqlite3.Error:
-            # Raises the exception that callers expect.
-            return connection.exec_driver_sql(compiled.sql, values).all()
+        found: list[tuple[Any, ...]] = _executed(connection, compiled.sql, values, lambda cursor: cursor.fetchall())
         return found
 
     def first(self, connection: Connection, given: Values) -> Sequence[Any] | None:
@@ -97,14 +93,9 @@ class PreparedStatement:
             self._changed(connection, row)
 
     def _changed(self, connection: Connection, given: Values) -> Any:
-        """Cursor of the driver or of SQLAlchemy after a change."""
+        """The driver's cursor after a change."""
         compiled, values = self._bound(connection.dialect, given)
-        driver: Any = connection.connection.driver_connection
-        try:
-            return driver.execute(compiled.sql, values)
-        except sqlite3.Error:
-            # A failed statement has changed nothing. This raises the exception that callers expect.
-            return connection.exec_driver_sql(compiled.sql, values)
+        return _executed(connection, compiled.sql, values, lambda cursor: cursor)
 
     def _bound(self, dialect: Dialect, given: Values) -> tuple[_Compiled, tuple[Any, ...]]:
         compiled = self._for(dialect, given)
@@ -116,6 +107,19 @@ class PreparedStatement:
         if found is None:
             found = self._compiled[names] = _compile(self._statement, dialect, names)
         return found
+
+
+def _executed(connection: Connection, sql: str, values: tuple[Any, ...], read: Callable[[Any], Any]) -> Any:
+    """Run a statement by the driver and return what `read` makes of its cursor. Raises the exceptions of SQLAlchemy.
+
+    A failed statement is not tried again: a full disk may have rolled back the transaction, and outside of one the
+    statement would be committed alone.
+    """
+    driver: Any = connection.connection.driver_connection
+    try:
+        return read(driver.execute(sql, values))
+    except sqlite3.Error as error:
+        raise DBAPIError.instance(sql, values, error, sqlite3.Error, dialect=connection.dialect) from error
 
 
 def driver_rows(
