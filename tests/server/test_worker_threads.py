@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar
+from functools import partial
 
 import pytest
 
@@ -135,6 +136,30 @@ def test_an_idle_thread_keeps_no_result_alive(threads):
     asyncio.run(threads.run(lambda: None))
     gc.collect()
     assert found() is None
+
+
+@pytest.mark.parametrize("problem", [ValueError, StopIteration])
+def test_failed_work_is_freed_without_a_garbage_collection(threads, problem):
+    class Large:
+        pass
+
+    def fail(given: Large) -> None:
+        raise problem
+
+    async def ask() -> "weakref.ref[Large]":
+        given = Large()
+        with pytest.raises((problem, RuntimeError)) as raised:
+            await threads.run(partial(fail, given))
+        del raised
+        return weakref.ref(given)
+
+    gc.disable()
+    try:
+        found = asyncio.run(ask())
+        asyncio.run(threads.run(lambda: None))
+        assert found() is None
+    finally:
+        gc.enable()
 
 
 def test_close_waits_for_work_and_ends_the_threads(threads):

@@ -44,7 +44,10 @@ class WorkerThreads:
                 self._start_thread()
             self._unfinished += 1
         self._waiting.put(_Work(act, copy_context(), result))
-        return await result
+        try:
+            return await result
+        finally:
+            del result  # see _do_next
 
     def close(self) -> None:
         """Wait for all work, and end the threads."""
@@ -67,7 +70,11 @@ class WorkerThreads:
             pass
 
     def _do_next(self) -> bool:
-        """Do one piece of work; False where there is no more. Keeps nothing of it alive afterwards."""
+        """Do one piece of work; False where there is no more. Keeps nothing of it alive afterwards.
+
+        An exception refers to this frame by its traceback. If the frame still referred to the exception, both would
+        live, with the request's body, until the next garbage collection.
+        """
         work = self._waiting.get()
         if work is None:
             return False
@@ -79,6 +86,7 @@ class WorkerThreads:
             self._unfinished -= 1
         with contextlib.suppress(RuntimeError):  # the loop is closed: the service has stopped
             work.result.get_loop().call_soon_threadsafe(report)
+        del work, report
         return True
 
 
