@@ -81,6 +81,23 @@ def test_a_failed_script_does_not_end_its_supervisor(submit, service, home):
     assert service.files["outputs/of"] == str(first).encode()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (300, 300))",
+        "os.setpriority(os.PRIO_PROCESS, os.getppid(), 7)",
+        "os.sched_setscheduler(os.getppid(), os.SCHED_BATCH, os.sched_param(0))",
+        "open(f'/proc/{os.getppid()}/oom_score_adj', 'w').write('321')",
+    ],
+)
+def test_what_a_script_sets_on_its_supervisor_does_not_reach_the_next_script(submit, service, home, change):
+    submit(f"import os, resource; open('outputs/of', 'w').write(str(os.getppid())); {change}")
+    assert service.ended("run1.1")["outcome"] == "completed"
+    first = int(service.files["outputs/of"])
+    service.wait_for(lambda: not is_running(first))
+    assert run_one(submit, service, home, 2) != first
+
+
 def test_nothing_of_a_task_is_open_in_an_idle_supervisor(submit, service, home):
     pid = run_one(submit, service, home, 1)
     assert not [file for file in descriptors(pid) if "run1" in file]

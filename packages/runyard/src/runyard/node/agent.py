@@ -40,6 +40,7 @@ from runyard.node.home_socket import (
 )
 from runyard.node.network.private_network import why_no_private_network
 from runyard.node.processes.event_loop import EventLoop, now
+from runyard.node.processes.inherited_settings import inherited_settings
 from runyard.node.processes.procfs import ProcessId, cache_oom_counters
 from runyard.node.sdk_folder import Bytecode, ensure_sdk_folder
 from runyard.node.stop_enforcer import StopEnforcer
@@ -324,7 +325,13 @@ class Agent:
             os.umask(users_umask())  # private files get explicit modes; the script needs the user's umask
             _redirect_output(self._home)
             self._close_own_descriptors()
-            carry_out_tasks(first, channel, lambda task: self._supervise(task, connections))
+            settings = inherited_settings()
+            # A script may have changed them, and the script of another task must not get them.
+            carry_out_tasks(
+                first,
+                channel,
+                lambda task: self._supervise(task, connections) and inherited_settings() == settings,
+            )
             status = 0
         finally:
             sys.stderr.flush()
