@@ -260,6 +260,14 @@ def test_old_runs_leave_the_memory(holding: Stores, other: Stores, monkeypatch: 
     assert [holding.runs.get(RunId(f"r{number}")).message for number in range(3)] == ["changed", "", ""]
 
 
+def test_an_event_of_a_run_that_is_being_deleted_finds_no_run(holding: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    created = holding.runs.create(a_run())
+    monkeypatch.setattr("runyard.storage.sql.runs.run_key", lambda *_: created.sequence + 1)
+    with pytest.raises(NotFound):
+        holding.runs.add_event(R1, RunEvent(AT, "note", "late"))
+    assert holding.runs.get(R1) == created
+
+
 def test_a_taken_id_keeps_the_run_that_has_it(holding: Stores) -> None:
     created = holding.runs.create(a_run())
     with pytest.raises(AlreadyExists):

@@ -25,6 +25,7 @@ from runyard.storage.sql.run_rows import (
     read_run,
     row_of,
     run_key,
+    run_not_found,
     to_record,
     with_changes,
 )
@@ -200,6 +201,8 @@ class SqlRunStore:
         try:
             with self._database.write() as connection:
                 _insert_event(connection, run_key(connection, run_id), event)
+        except IntegrityError as error:  # on PostgreSQL it may be deleted in between
+            raise run_not_found(run_id) from error
         finally:
             self._recent.forget(run_id)
 
