@@ -19,6 +19,7 @@ from runyard.node.processes.procfs import identify
 from runyard.node.supervisor_pool import NextTask, SupervisorPool, carry_out_tasks, open_channel
 from runyard.node.task_folder import TaskFolder
 from tests.node.conftest import a_plan, a_rank, is_running
+from tests.node.recording_service import RecordingService
 
 SAYS_PARENT = "import os; open('outputs/of', 'w').write(str(os.getppid()))"
 """The parent of a script is its supervisor."""
@@ -72,6 +73,19 @@ def test_fifty_tasks_leave_no_descriptor_and_no_memory_in_their_supervisor(submi
     assert os.readlink(f"/proc/{first}/cwd") == folder
     assert os.listdir(f"/proc/{first}/task") == threads == [str(first)]
     assert [report["outcome"] for report in service.reports if report["state"] == "ended"] == ["completed"] * 51
+
+
+def test_a_later_task_reports_to_the_service_that_there_is_now(submit, service, home):
+    """The one before still answers on the connection of the task before."""
+    run_one(submit, service, home, 1)
+    other = RecordingService(home)
+    other.start()
+    try:
+        submit(SAYS_PARENT, attempt_id="run2.1")
+        assert other.ended("run2.1")["error"], "it has not the script"
+        assert service.report("ended", "run2.1") is None
+    finally:
+        other.stop()
 
 
 def test_a_failed_script_does_not_end_its_supervisor(submit, service, home):

@@ -43,6 +43,7 @@ from runyard.node.processes.event_loop import EventLoop, now
 from runyard.node.processes.inherited_settings import inherited_settings
 from runyard.node.processes.procfs import ProcessId, cache_oom_counters
 from runyard.node.sdk_folder import Bytecode, ensure_sdk_folder
+from runyard.node.service_client import TaskConnections
 from runyard.node.stop_enforcer import StopEnforcer
 from runyard.node.supervisor.task_supervisor import supervise
 from runyard.node.supervisor_pool import NextTask, SupervisorPool, carry_out_tasks, open_channel
@@ -319,7 +320,7 @@ class Agent:
             os.close(pidfd)
 
     def _become_supervisor(self, first: NextTask, channel: socket.socket) -> None:
-        status, connections = 1, ConnectionPool()
+        status, connections = 1, TaskConnections(self._home)
         try:
             os.setsid()
             os.umask(users_umask())  # private files get explicit modes; the script needs the user's umask
@@ -330,7 +331,7 @@ class Agent:
             carry_out_tasks(
                 first,
                 channel,
-                lambda task: self._supervise(task, connections) and inherited_settings() == settings,
+                lambda task: self._supervise(task, connections.for_task()) and inherited_settings() == settings,
             )
             status = 0
         finally:

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 from runyard.client import ConnectionPool, ServiceClient
@@ -13,3 +14,24 @@ def connect_to_service(
     return ServiceClient(
         home, token, silence_seconds=silence_seconds, waits_for=_RETRIED_STATUSES, connections=connections
     )
+
+
+class TaskConnections:
+    """Idle connections to the service of a home, which one task of a supervisor leaves to the next."""
+
+    def __init__(self, home: Path) -> None:
+        self._file, self._service = home / "service.json", ""
+        self._pool = ConnectionPool()
+
+    def for_task(self) -> ConnectionPool:
+        """The connections, without those to a service that another one has replaced: it may be stopped, or take
+        reports that nobody reads."""
+        try:
+            found = os.stat(self._file)
+            service = f"{found.st_ino} {found.st_mtime_ns}"
+        except FileNotFoundError:
+            service = ""
+        if service != self._service:
+            self._pool.close()
+        self._service = service
+        return self._pool
