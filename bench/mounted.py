@@ -61,7 +61,7 @@ def _serve(place: Path, cache: Path) -> None:
         cache,
         life=sys.stdin.fileno(),
         ready=lambda: print("mounted", flush=True),
-        say=lambda line: None,
+        log_line=lambda line: None,
     )
 
 
