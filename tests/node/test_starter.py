@@ -29,7 +29,7 @@ class Started:
         self.process = subprocess.Popen(words, env={"PATH": os.defpath, "HOME": "/nowhere", "IMAGE": "own"})
 
     def next_events(self) -> list[str]:
-        """What it has reported since, as soon as there is something."""
+        """Events reported since the last call; waits for the first."""
         assert select.select([self._events], [], [], WAIT_SECONDS)[0]
         return os.read(self._events, 1 << 16).decode().splitlines()
 

@@ -43,7 +43,7 @@ class Operation:
 
 @cache
 def openapi() -> Schema:
-    """As the golden file has it: making it takes a second, and test_openapi.py holds it equal to the code."""
+    """The OpenAPI of the golden file: making it takes a second, and test_openapi.py holds it equal to the code."""
     golden = Path(__file__).parents[2] / "docs" / "openapi.json"
     return dict(json.loads(golden.read_text(encoding="utf-8")))
 

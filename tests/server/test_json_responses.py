@@ -1,4 +1,4 @@
-"""What responses make of values that JSON has not."""
+"""Values that JSON does not have, in responses."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -18,7 +18,7 @@ from runyard.core.errors import Json
 from runyard.node.processes.event_loop import EventLoop, now
 
 _MOST_TASKS = 200
-"""Of one process, so that what it leaks stays small."""
+"""Tasks that one process takes at most, so that what it leaks stays small."""
 _IDLE_SECONDS, _BEGIN_SECONDS, _FEWEST_IDLE = 30.0, 1.0, 4
 _MOST_BYTES = 1 << 16
 _FINISHED = b"finished"

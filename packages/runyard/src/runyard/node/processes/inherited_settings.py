@@ -7,7 +7,7 @@ _FILES = (Path("/proc/self/oom_score_adj"), Path("/proc/self/cgroup"))
 
 
 def inherited_settings() -> tuple[object, ...]:
-    """What a script can change on its parent by the parent's pid, and what the parent's next children inherit: limits,
+    """Settings of this process that its script can change by the pid, and that its next children inherit: limits,
     priority, scheduling, CPUs, OOM score and cgroup."""
     limits = [resource.getrlimit(number) for number in _LIMITS]
     priority, policy = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)

@@ -82,7 +82,7 @@ class RouteHandler:
 
 
 class _Signature:
-    """What an endpoint takes: functions of the request, and parameters of the path and the query."""
+    """Arguments of an endpoint: functions of the request, and parameters of the path and the query."""
 
     def __init__(self, endpoint: Callable[..., Any], in_path: Container[str]) -> None:
         self.dependencies: list[tuple[str, Dependency, bool]] = []

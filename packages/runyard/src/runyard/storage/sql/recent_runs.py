@@ -10,7 +10,7 @@ from runyard.core.records.runs import RunEvent, RunId, RunRecord
 
 _MOST_RUNS = 256
 _MOST_BYTES = 32 * 1024
-"""Of one run as JSON. A larger one is not kept: definitions and locks may have megabytes."""
+"""Size of a run as JSON above which it is not kept: definitions and locks may have megabytes."""
 
 
 @dataclass(frozen=True)
