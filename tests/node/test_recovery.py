@@ -49,12 +49,23 @@ def recover(service, engine, ticket) -> None:
 
 def is_followed(service) -> None:
     """Wait until a second supervisor looks after the script."""
-    service.wait_for(lambda: [report["state"] for report in service.reports].count("running") == 2)
+    service.wait_for(lambda: count_running(service) == 2)
+
+
+def running_script(service) -> int:
+    """Pid of the script, once its supervisor has reported it."""
+    pid = pid_from(service, "script")
+    service.wait_for(lambda: count_running(service) == 1)
+    return pid
+
+
+def count_running(service) -> int:
+    return [report["state"] for report in service.reports].count("running")
 
 
 def test_a_script_goes_on_below_the_next_supervisor_when_its_own_is_killed(submit, service, home):
     submit(WAITS_FOR_FILE)
-    script = pid_from(service, "script")
+    script = running_script(service)
     os.kill(supervisor_pid(home), signal.SIGKILL)
     is_followed(service)
     assert is_running(script)
@@ -77,7 +88,7 @@ def test_a_script_goes_on_below_the_next_supervisor_when_its_own_is_killed(submi
 )
 def test_how_a_script_ended_is_known_though_no_supervisor_was_there(submit, service, home, engine, end, expected):
     ticket = submit(f"{WAITS_FOR_FILE}\n{end}")
-    script = pid_from(service, "script")
+    script = running_script(service)
     os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
     os.kill(supervisor_pid(home), signal.SIGKILL)
     let_go(home)
@@ -92,7 +103,7 @@ def test_how_a_script_ended_is_known_though_no_supervisor_was_there(submit, serv
 
 def test_a_killed_exit_keeper_costs_nothing_while_the_supervisor_lives(submit, service, home):
     submit(f"{WAITS_FOR_FILE}\nos._exit(3)")
-    pid_from(service, "script")
+    running_script(service)
     os.kill(keeper_pid(home), signal.SIGKILL)
     let_go(home)
     ended = service.ended()
@@ -102,7 +113,7 @@ def test_a_killed_exit_keeper_costs_nothing_while_the_supervisor_lives(submit, s
 
 def test_a_script_whose_supervisor_and_exit_keeper_are_killed_is_ended(submit, service, home, engine):
     ticket = submit(WAITS_FOR_FILE)
-    script = pid_from(service, "script")
+    script = running_script(service)
     keeper, supervisor = keeper_pid(home), supervisor_pid(home)
     os.kill(keeper, signal.SIGKILL)
     os.kill(supervisor, signal.SIGKILL)
@@ -115,7 +126,7 @@ def test_a_script_whose_supervisor_and_exit_keeper_are_killed_is_ended(submit, s
 
 def test_an_end_that_nobody_saw_is_said_to_be_unknown(submit, service, home):
     submit(WAITS_FOR_FILE)
-    script = pid_from(service, "script")
+    script = running_script(service)
     os.kill(supervisor_pid(home), signal.SIGKILL)
     is_followed(service)
     os.kill(keeper_pid(home), signal.SIGKILL)
@@ -128,7 +139,7 @@ def test_an_end_that_nobody_saw_is_said_to_be_unknown(submit, service, home):
 def test_a_followed_script_is_canceled_with_all_that_it_started(submit, service, home, engine):
     child = "import subprocess, sys\nprint('child=%d' % subprocess.Popen(['sleep', '300'], env={}).pid, flush=True)\n"
     ticket = submit(child + WAITS_FOR_FILE)
-    script, other = pid_from(service, "script"), pid_from(service, "child")
+    script, other = running_script(service), pid_from(service, "child")
     os.kill(supervisor_pid(home), signal.SIGKILL)
     is_followed(service)
     engine.cancel(ticket, grace=timedelta(seconds=1))
@@ -139,7 +150,7 @@ def test_a_followed_script_is_canceled_with_all_that_it_started(submit, service,
 
 def test_a_supervisor_killed_while_delivering_the_end_changes_nothing_about_it(submit, service, home):
     submit(WAITS_FOR_FILE)
-    pid_from(service, "script")
+    running_script(service)
     service.refuses_with = 507
     let_go(home)
     folder = TaskFolder(home, "run1.1")
@@ -154,7 +165,7 @@ def test_a_supervisor_killed_while_delivering_the_end_changes_nothing_about_it(s
 
 def test_a_killed_agent_harms_no_run(submit, service, home):
     submit(WAITS_FOR_FILE)
-    pid_from(service, "script")
+    running_script(service)
     os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
     let_go(home)
     assert service.ended()["outcome"] == "completed"
@@ -162,7 +173,7 @@ def test_a_killed_agent_harms_no_run(submit, service, home):
 
 def test_a_new_agent_looks_after_the_supervisors_of_a_killed_one(submit, service, home, engine):
     submit(WAITS_FOR_FILE)
-    pid_from(service, "script")
+    running_script(service)
     os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
     engine.warm()
     os.kill(supervisor_pid(home), signal.SIGKILL)
@@ -173,7 +184,7 @@ def test_a_new_agent_looks_after_the_supervisors_of_a_killed_one(submit, service
 
 def test_agent_and_supervisor_killed_together_are_recovered_by_the_next_agent(submit, service, home, engine):
     ticket = submit(WAITS_FOR_FILE)
-    script = pid_from(service, "script")
+    script = running_script(service)
     os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
     os.kill(supervisor_pid(home), signal.SIGKILL)
     recover(service, engine, ticket)
@@ -184,7 +195,7 @@ def test_agent_and_supervisor_killed_together_are_recovered_by_the_next_agent(su
 
 def test_what_happens_while_the_service_is_away_is_delivered_later(submit, service, home):
     submit(WAITS_FOR_FILE)
-    pid_from(service, "script")
+    running_script(service)
     service.stop()
     let_go(home)
     folder = TaskFolder(home, "run1.1")
@@ -198,7 +209,7 @@ def test_what_happens_while_the_service_is_away_is_delivered_later(submit, servi
 
 def test_submitting_an_attempt_twice_starts_one(submit, service, home):
     submit(WAITS_FOR_FILE)
-    pid_from(service, "script")
+    running_script(service)
     before = supervisor_pid(home)
     submit(WAITS_FOR_FILE)
     assert supervisor_pid(home) == before
@@ -234,7 +245,7 @@ def test_an_agent_of_another_version_makes_room_and_its_supervisors_live_on(old_
     folder.root.mkdir(parents=True)
     folder.write("plan.json", plan_to_json(a_plan(service, WAITS_FOR_FILE)))
     ask_agent(home, {"op": "start", "part": "run1.1"})
-    script = pid_from(service, "script")
+    script = running_script(service)
     engine.warm()
     assert old_agent.wait() == 0
     assert ask_agent(home, {"op": "status"})["pid"] != old_agent.pid

@@ -1,7 +1,10 @@
 """What a supervisor does with what the service answers to its reports, logs and journals."""
 
+import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +26,7 @@ def service(tmp_path: Path) -> Iterator[ScriptedService]:
 
 
 @pytest.fixture
-def deliveries(service: ScriptedService, tmp_path: Path) -> ReportQueue:
-    """With a report, a piece of a log and a line of a journal to deliver."""
+def queue(service: ScriptedService) -> ReportQueue:
     plan = LaunchPlan(
         attempt_id=AttemptId("run1.1"),
         run_id=RunId("run1"),
@@ -32,13 +34,18 @@ def deliveries(service: ScriptedService, tmp_path: Path) -> ReportQueue:
         environment=EnvironmentSpec(),
         nodes=(NodePlan("127.0.0.1", ()),),
     )
-    made = ReportQueue(plan, connect_to_service(service.home, "t"), lambda end_as: None)
+    return ReportQueue(plan, connect_to_service(service.home, "t"), lambda end_as: None)
+
+
+@pytest.fixture
+def deliveries(queue: ReportQueue, tmp_path: Path) -> ReportQueue:
+    """With a report, a piece of a log and a line of a journal to deliver."""
     (tmp_path / "log.txt").write_bytes(b"printed")
     (tmp_path / f"{JOURNAL}.jsonl").write_bytes(b"[1]\n")
-    made.report("running")
-    made.logs.files.changed(LOG, tmp_path / "log.txt")
-    made.journals.changed(tmp_path / f"{JOURNAL}.jsonl")
-    return made
+    queue.report("running")
+    queue.logs.files.changed(LOG, tmp_path / "log.txt")
+    queue.journals.changed(tmp_path / f"{JOURNAL}.jsonl")
+    return queue
 
 
 def ship_all(deliveries: ReportQueue) -> None:
@@ -90,3 +97,47 @@ def test_a_report_that_is_refused_otherwise_holds_up_no_log(service: ScriptedSer
     service.answers(Reply(400, b"no"), Reply())
     ship_all(deliveries)
     assert paths(service) == [REPORT, LOGS, JOURNALS]
+
+
+def reports(service: ScriptedService) -> list[dict[str, Any]]:
+    return [json.loads(seen.body) for seen in service.seen if seen.path.endswith("/report")]
+
+
+def test_a_script_that_ends_at_once_has_one_report_with_its_start(service: ScriptedService, queue: ReportQueue) -> None:
+    queue.report_running(pid=7, started_at="2026-01-01T00:00:00Z", lock="a==1")
+    queue.ship()
+    assert not queue.pending
+    queue.report_end(outcome="completed")
+    ship_all(queue)
+    ended = {"state": "ended", "node": 0, "started_at": "2026-01-01T00:00:00Z", "lock": "a==1", "outcome": "completed"}
+    assert reports(service) == [ended]
+    assert queue.seconds_to_next() is None
+
+
+def test_a_held_report_is_sent_after_its_moment(service: ScriptedService, queue: ReportQueue) -> None:
+    queue.report_running(pid=7)
+    while (seconds := queue.seconds_to_next()) != 0:
+        assert seconds is not None
+        assert not service.seen
+        threading.Event().wait(seconds)
+    queue.ship()
+    queue.report_end(outcome="completed")
+    ship_all(queue)
+    assert [report["state"] for report in reports(service)] == ["running", "ended"]
+    assert "started_at" not in reports(service)[1]
+
+
+def test_a_held_report_comes_before_the_next_one(service: ScriptedService, queue: ReportQueue) -> None:
+    queue.report_running(pid=7)
+    queue.report("finalizing", message="Uploading.")
+    ship_all(queue)
+    assert [report["state"] for report in reports(service)] == ["running", "finalizing"]
+
+
+def test_a_held_report_holds_up_no_log(service: ScriptedService, queue: ReportQueue, tmp_path: Path) -> None:
+    queue.report_running(pid=7)
+    (tmp_path / "log.txt").write_bytes(b"printed")
+    queue.logs.files.changed(LOG, tmp_path / "log.txt")
+    assert queue.seconds_to_next() == 0
+    queue.ship()
+    assert paths(service) == [LOGS]

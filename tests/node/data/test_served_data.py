@@ -194,6 +194,7 @@ def test_a_script_whose_supervisor_is_killed_keeps_its_mounts_and_leaves_none(su
     web("/big")
     submit(READS_WHEN_TOLD, dataset().placeholder, "reads", data=(dataset(),))
     pid_from(service, "script")
+    service.wait_for(lambda: service.report("running"))
     process = mount_process(home)
     os.kill(TaskFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
     service.wait_for(lambda: [report["state"] for report in service.reports].count("running") == 2)

@@ -70,3 +70,27 @@ def test_a_late_report_of_preparing_leaves_the_message_of_a_running_run(stage: S
     stage.tell("running", attempt="single.1")
     stage.tell("preparing", attempt="single.1", message="Downloading packages.")
     assert (stage.get("single").status, stage.get("single").message) == (RunStatus.RUNNING, "")
+
+
+@pytest.mark.parametrize("started_at", ["1999-01-01T00:00:00Z", "2999-01-01T00:00:00Z"])
+def test_the_start_of_a_run_that_only_reported_its_end_lies_within_the_run(stage: Stage, started_at: str):
+    """The node's clock is wrong by years."""
+    stage.run(nodes=1, run_id="single")
+    stage.tell("ended", attempt="single.1", outcome="completed", exit_code=0, started_at=started_at, lock="a==1")
+    run = stage.get("single")
+    assert (run.status, run.environment_lock) == (RunStatus.COMPLETED, "a==1")
+    assert run.started_at is not None
+    assert run.ended_at is not None
+    assert run.created_at <= run.started_at <= run.ended_at
+    reached = [event.text for event in stage.stores.runs.events(run.id)]
+    assert reached[-3:] == ["Starting", "Running", "Completed"]
+
+
+def test_a_run_that_is_canceled_has_not_run_afterwards(stage: Stage):
+    stage.run(nodes=1, run_id="single")
+    stage.stores.runs.move(stage.get("single"), RunStatus.CANCEL_REQUESTED)
+    stage.tell("ended", attempt="single.1", outcome="canceled", started_at="2026-01-01T00:00:00Z")
+    assert [event.text for event in stage.stores.runs.events(stage.get("single").id)][-2:] == [
+        "CancelRequested",
+        "Canceled",
+    ]

@@ -80,6 +80,16 @@ class RunStoreSuite:
         reached = [event.text for event in store.events(ended.id) if event.kind == "status"]
         assert reached == ["NotStarted", "Queued", "Starting", "Running", "Completed"]
 
+    def test_a_move_adds_the_events_that_the_run_passed_before_its_own(self, store: RunStore) -> None:
+        later = datetime(2099, 1, 1, tzinfo=UTC)  # a clock that was set back since
+        starting = store.move(store.create(a_run()), RunStatus.STARTING)
+        started = RunEvent(later, "status", RunStatus.RUNNING.value)
+        ended = store.move(starting, RunStatus.COMPLETED, [started], started_at=later)
+        assert (ended.started_at, ended.ended_at) == (later, later)
+        assert ended == store.get(ended.id)
+        reached = [(event.text, event.at) for event in store.events(ended.id)][2:]
+        assert reached == [("Running", later), ("Completed", later)]
+
     def test_a_stale_writer_loses(self, store: RunStore) -> None:
         seen = store.create(a_run())
         store.move(seen, RunStatus.QUEUED)

@@ -22,8 +22,8 @@ class RunStore(Protocol):
     def get(self, run_id: RunId) -> RunRecord:
         """Raises NotFound."""
 
-    def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
-        """Change the status and other fields, and add an event.
+    def move(self, seen: RunRecord, to: RunStatus, passed: Sequence[RunEvent] = (), **changes: Any) -> RunRecord:
+        """Change the status and other fields, and add an event, after those of statuses that the run `passed`.
 
         Raises Conflict if the run has changed since `seen`, or if NEXT forbids the step. Sets started_at on RUNNING and
         ended_at on a terminal status unless given; never before the submit or the start, whatever the clock says.

@@ -9,6 +9,8 @@ from runyard.node.shipping.growing_files import JournalShipper, LogShipper
 
 _LONG_OUTAGE_SECONDS = 5.0
 _COLLECT_SECONDS = 0.02
+_HELD_SECONDS = 0.05
+"""How long the report that a script runs waits for the report of its end: most of a short run's cost is its reports."""
 
 
 class ReportQueue:
@@ -23,6 +25,8 @@ class ReportQueue:
         self._address = f"/attempts/{quoted(plan.attempt_id)}/report"
         self.logs, self.journals = LogShipper(plan.run_id), JournalShipper()
         self._reports: deque[Json] = deque()
+        self._held: Json | None = None
+        self._held_until = 0.0
         self._patience, self._retry_at, self._away_since = Backoff(), 0.0, 0.0
         self._must_resume = False
         self._last_error, self._collect_until = "", 0.0
@@ -31,7 +35,23 @@ class ReportQueue:
 
     def report(self, state: str, **facts: object) -> None:
         """Queue a report. Reports are sent in order."""
+        self._release_held()
         self._reports.append({"state": state, "node": self._node, **facts})
+
+    def report_running(self, **facts: object) -> None:
+        """Queue the report that the script runs. It is held for a moment: a script that ends meanwhile has one report,
+        of its end."""
+        self._held, self._held_until = {"state": "running", "node": self._node, **facts}, now() + _HELD_SECONDS
+
+    def report_end(self, **facts: object) -> None:
+        """Queue the last report, with the facts of a report that is still held."""
+        held, self._held = self._held or {}, None
+        self.report("ended", **{name: held[name] for name in ("started_at", "lock") if name in held}, **facts)
+
+    def _release_held(self) -> None:
+        if self._held is not None:
+            self._reports.append(self._held)
+            self._held = None
 
     def resume_from_service(self) -> None:
         """Ask the service, before the next send, what an earlier supervisor has sent."""
@@ -39,14 +59,17 @@ class ReportQueue:
 
     @property
     def pending(self) -> bool:
+        """Whether anything waits to be sent, besides a report that is held."""
         return bool(self._reports) or self.logs.files.pending or self.journals.files.pending
 
     def seconds_to_next(self) -> float | None:
         """Seconds until `ship` has something to do; None when nothing is queued."""
+        held = None if self._held is None else max(0.0, self._held_until - now())
         if not self.pending:
-            return None
+            return held
         collect_until = 0.0 if self.sends_at_once or self._reports else self._collect_until
-        return max(0.0, max(self._retry_at, collect_until) - now())
+        queued = max(0.0, max(self._retry_at, collect_until) - now())
+        return queued if held is None else min(queued, held)
 
     def retry_now(self) -> None:
         """Send without further pause: the service may be back."""
@@ -71,6 +94,8 @@ class ReportQueue:
             self.logs.resume(self._client)
             self.journals.resume(self._client)
             self._must_resume = False
+        if now() >= self._held_until:
+            self._release_held()
         while self._reports:
             self._send_report(self._reports[0])
             self._reports.popleft()

@@ -158,7 +158,10 @@ class TaskProcesses:
         if self._plan.is_distributed:
             facts["ranks"] = list_ranks(self._plan)
         started_at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        self._loop.report_queue.report("running", started_at=started_at, **facts)
+        if self._plan.is_distributed or self._is_followed:
+            self._loop.report_queue.report("running", started_at=started_at, **facts)
+        else:
+            self._loop.report_queue.report_running(started_at=started_at, **facts)
 
     def _diagnose(self, memory_ran_out: bool) -> ExitReport:
         found = self._statuses()

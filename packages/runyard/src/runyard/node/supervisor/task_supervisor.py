@@ -337,7 +337,7 @@ class TaskSupervisor:
         if not has_shared_outputs(self._folder):
             refused |= dict.fromkeys(non_utf8_names(self._folder.work, OUTPUTS), "its name is not UTF-8.")
         warnings += [f"{name} could not be delivered: {reason}" for name, reason in list(refused.items())[:10]]
-        queue.report("ended", **{**vars(report), "warnings": warnings, "undelivered": len(refused)})
+        queue.report_end(**{**vars(report), "warnings": warnings, "undelivered": len(refused)})
         self._loop.deliver_all()
 
     def _give_up(self) -> None:

@@ -109,8 +109,8 @@ class NotifyingRunStore:
     def get(self, run_id: RunId) -> RunRecord:
         return self._inner.get(run_id)
 
-    def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
-        moved = self._inner.move(seen, to, **changes)
+    def move(self, seen: RunRecord, to: RunStatus, passed: Sequence[RunEvent] = (), **changes: Any) -> RunRecord:
+        moved = self._inner.move(seen, to, passed, **changes)
         log.info("%s after %s.", to.value, seen.status.value, extra={"run": seen.id})
         self._fence.note(moved)
         self._notifier.changed(seen.id)

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -214,9 +214,20 @@ class ReportHandler:
             changes["error"] = self._error(report, report.error)
         if status not in NEXT[run.status]:
             status = RunStatus.FAILED if status is RunStatus.COMPLETED else status
-        ended = self._runs.move(run, status, **changes)
+        passed = self._unreported_start(run, report)
+        if passed:
+            changes |= {"started_at": passed[0].at, "environment_lock": report.lock or run.environment_lock}
+        ended = self._runs.move(run, status, passed, **changes)
         close_interactive_children(self._runs, ended)
         return ended
+
+    def _unreported_start(self, run: RunRecord, report: NodeReport) -> Sequence[RunEvent]:
+        """The start of a script that ended so soon that only its end was reported."""
+        if report.started_at is None or RunStatus.RUNNING not in NEXT[run.status]:
+            return ()
+        # The clock of the node may be ahead, or behind.
+        at = max(min(report.started_at, self._clock.now()), run.created_at)
+        return [RunEvent(at, "status", RunStatus.RUNNING.value)]
 
     def _restarted(self, run: RunRecord, restart: Restart) -> RunRecord:
         """Queue the run again. Without its ticket the old attempt cannot write any more."""

@@ -86,13 +86,13 @@ class SqlRunStore:
         with self._database.read() as connection:
             return read_run(connection, run_id)
 
-    def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
+    def move(self, seen: RunRecord, to: RunStatus, passed: Sequence[RunEvent] = (), **changes: Any) -> RunRecord:
         if to not in NEXT[seen.status]:
             raise Conflict(f"Run {seen.id!r} cannot go from {seen.status} to {to}.")
         with self._recent.writing(seen.id) as write, self._database.write() as connection:
             moved, known = None, write.known()
             if known is not None and known.run.version == seen.version:
-                moved = self._move(connection, known, to, changes)
+                moved = self._move(connection, known, to, passed, changes)
             if moved is None:
                 current = read_run(connection, seen.id, lock=True)
                 if current.version != seen.version:
@@ -100,7 +100,7 @@ class SqlRunStore:
                         f"Run {seen.id!r} was changed by somebody else: it is {current.status} now.",
                         hint="Read it again and decide anew.",
                     )
-                moved = self._move(connection, RecentRun(current), to, changes)
+                moved = self._move(connection, RecentRun(current), to, passed, changes)
             assert moved is not None
             write.written = moved
         return moved.run
@@ -116,12 +116,17 @@ class SqlRunStore:
         return updated.run
 
     def _move(
-        self, connection: Connection, current: RecentRun, to: RunStatus, changes: Mapping[str, Any]
+        self,
+        connection: Connection,
+        current: RecentRun,
+        to: RunStatus,
+        passed: Sequence[RunEvent],
+        changes: Mapping[str, Any],
     ) -> RecentRun | None:
         """Write the run with its new status; None if it is no longer as in `current`."""
         run, given = current.run, dict(changes)
         # The clock may have been set back since.
-        now = max(self._database.now(), run.started_at or run.created_at)
+        now = max(self._database.now(), run.started_at or run.created_at, *(event.at for event in passed))
         if to is RunStatus.RUNNING:
             given.setdefault("started_at", run.started_at or now)
         if to.is_terminal:
@@ -129,9 +134,10 @@ class SqlRunStore:
         moved = self._write(connection, run, copy_with(with_changes(run, given), status=to))
         if moved is None:
             return None
-        event = RunEvent(now, "status", to.value)
-        _insert_event(connection, run.sequence, event)
-        events = None if current.events is None else (*current.events, event)
+        added = [*passed, RunEvent(now, "status", to.value)]
+        for event in added:
+            _insert_event(connection, run.sequence, event)
+        events = None if current.events is None else (*current.events, *added)
         return RecentRun(moved, events, current.has_no_uses)
 
     def _update(self, connection: Connection, current: RecentRun, changes: Mapping[str, Any]) -> RecentRun | None:

@@ -1,4 +1,5 @@
 from contextlib import suppress
+from typing import Any
 
 from runyard.core.errors import Conflict, NotFound
 from runyard.core.lookups import find_run
@@ -68,7 +69,7 @@ class SweepCanceller:
         return len(cancelable) > _CANCELED_AT_ONCE
 
     def _cancel(self, child: RunRecord, why: str) -> None:
-        warning = {"warnings": (why,)} if why and why not in child.warnings else {}
+        warning: dict[str, Any] = {"warnings": (why,)} if why and why not in child.warnings else {}
         if child.status in _WAITING and not child.attempt:
             # It was never started, so there is no process, log or node to take care of.
             with suppress(Conflict):
