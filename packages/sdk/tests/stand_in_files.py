@@ -16,6 +16,7 @@ class FileService:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else the body waits 40 ms for the receipt of the headers
 
             def do_GET(self):
                 service.answer(self)

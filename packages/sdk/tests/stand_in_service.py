@@ -30,6 +30,7 @@ class StandInService:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else the body waits 40 ms for the receipt of the headers
 
             def answer(self):
                 service.answer(self)
