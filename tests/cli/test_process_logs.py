@@ -60,7 +60,7 @@ def test_a_home_without_logs_says_so(shell, tmp_path):
 
 
 def test_following_goes_on_across_a_rotation(tmp_path):
-    file = RotatingFile(tmp_path / "process-logs" / "service.jsonl", lambda lost: b"", most_bytes=2000)
+    file = RotatingFile(tmp_path / "process-logs" / "service.jsonl", lambda lost: b"", most_bytes=1000)
     file.write(b'{"message": "there before"}\n')
     follower = subprocess.Popen(
         [str(RUNYARD), "logs", "-f", "-o", "json"],
@@ -73,7 +73,7 @@ def test_following_goes_on_across_a_rotation(tmp_path):
     watchdog.start()
     try:
         assert "there before" in follower.stdout.readline()
-        for number in range(100):
+        for number in range(20):  # a quarter of a second each
             file.write(json.dumps({"message": "x" * 100, "number": number}).encode() + b"\n")
             assert json.loads(follower.stdout.readline())["number"] == number
         assert (tmp_path / "process-logs" / "service.jsonl.1").exists()
