@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from runyard.node.home_socket import ask_socket
 from runyard.server.lifecycle import service_status, start_service, stop_service
-from tests.forked_processes import ForkServer, forked_services, started_programs
+from tests.forked_processes import ForkServer, Helpers, forked_helpers, forked_services, started_programs
 from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 
@@ -28,7 +28,7 @@ settings.load_profile("runyard")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fork-services", action="store_true", help="start services as forks of one process")
+    parser.addoption("--fork-services", action="store_true", help="start services, agents and gateways as forks")
 
 
 def pytest_configure() -> None:
@@ -49,18 +49,27 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def fork_server() -> Iterator[ForkServer]:
-    server = ForkServer()
+def helpers(request: pytest.FixtureRequest) -> Iterator[Helpers | None]:
+    if not request.config.getoption("--fork-services"):
+        yield None
+        return
+    with forked_helpers() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def fork_server(helpers: Helpers | None) -> Iterator[ForkServer]:
+    server = ForkServer(helpers=helpers)
     yield server
     server.close()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def services_are_forks(request: pytest.FixtureRequest) -> Iterator[None]:
-    if not request.config.getoption("--fork-services"):
+def services_are_forks(request: pytest.FixtureRequest, helpers: Helpers | None) -> Iterator[None]:
+    if helpers is None:
         yield
         return
-    with forked_services(request.getfixturevalue("fork_server")):
+    with forked_services(request.getfixturevalue("fork_server"), helpers):
         yield
 
 
@@ -83,10 +92,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The facts of a real service on loopback, shared by all tests; `client` gives each its own workspace."""
-    folder = tmp_path_factory.mktemp("service") / "home"
-    facts = start_service(folder, keep=True)
-    yield {**facts, "home": str(folder)}
-    end_home(folder)
+    with serving(tmp_path_factory.mktemp("service") / "home") as facts:
+        yield facts
 
 
 @pytest.fixture
@@ -95,6 +102,13 @@ def client(service: dict[str, Any]) -> WireClient:
     made = WireClient(service["url"], service["token"], workspace=f"space{next(_numbers)}")
     made.put(made.here, {"exist_ok": True})
     return made
+
+
+@contextlib.contextmanager
+def serving(home: Path) -> Iterator[dict[str, Any]]:
+    facts = start_service(home, keep=True)
+    yield {**facts, "home": str(home)}
+    end_home(home)
 
 
 def end_home(folder: Path) -> None:

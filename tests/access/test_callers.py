@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from runyard.core.errors import Forbidden
 from runyard.core.policy import TABLE, Action, Reach, Resource, may, require, require_right
 from runyard.core.principal import OWNER, SERVICE, Principal, Role
 from tests.attempts import begin_attempt
+from tests.conftest import serving
 from tests.server.operations import Operation, operations
 from tests.wire_client import WireClient
 
@@ -21,6 +22,13 @@ GOLDEN = Path(__file__).parent / "golden" / "callers.txt"
 BLOBS = "workspaceblobstore"
 REFUSED = ("401", "403")
 WRITE_ANEW = "RUNYARD_WRITE_GOLDEN"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A service that ends with these tests: the shared one would look after their 200 unfinished runs to its end."""
+    with serving(tmp_path_factory.mktemp("callers") / "home") as facts:
+        yield facts
 
 
 class Yard:

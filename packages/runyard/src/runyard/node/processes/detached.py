@@ -37,17 +37,7 @@ class DetachedProcess:
         is_ready, ready_fd = os.pipe()
         try:
             with open(self._log, "ab", opener=private) as log:
-                self._process = subprocess.Popen(
-                    command(ready_fd),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd="/",
-                    env=dict(variables),
-                    pass_fds=(ready_fd,),
-                    start_new_session=True,
-                    umask=users_umask(),
-                )
+                self._process = _launch(command(ready_fd), log.fileno(), ready_fd, variables)
             os.close(ready_fd)
             ready_fd = -1
             if not os.read(is_ready, 1):
@@ -66,3 +56,17 @@ class DetachedProcess:
         if not was_killed and code not in (0, self._another):
             last = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
             raise EngineError(f"The {self._what} ended with {code}: {' '.join(last)}", hint=f"See {self._log}.")
+
+
+def _launch(command: list[str], log: int, ready_fd: int, variables: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd="/",
+        env=dict(variables),
+        pass_fds=(ready_fd,),
+        start_new_session=True,
+        umask=users_umask(),
+    )
