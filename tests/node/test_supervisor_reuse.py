@@ -59,20 +59,20 @@ def await_idle(loop: EventLoop, pool: SupervisorPool) -> None:
 
 
 @pytest.mark.slow
-def test_fifty_tasks_leave_no_descriptor_and_no_memory_in_their_supervisor(submit, service, home):
+def test_twenty_tasks_leave_no_descriptor_and_no_memory_in_their_supervisor(submit, service, home):
     with_upload = "import os; print(os.getcwd()); open('outputs/x', 'w').write('x')"
     first = run_one(submit, service, home, 0, with_upload)
-    for number in range(1, 10):
+    for number in range(1, 6):
         assert run_one(submit, service, home, number, with_upload) == first
     open_before, bytes_before = descriptors(first), resident_bytes(first)
     folder, threads = os.readlink(f"/proc/{first}/cwd"), os.listdir(f"/proc/{first}/task")
-    for number in range(10, 51):
+    for number in range(6, 21):
         assert run_one(submit, service, home, number, with_upload) == first
     assert descriptors(first) == open_before
-    assert resident_bytes(first) - bytes_before < 2 << 20
+    assert resident_bytes(first) - bytes_before < 1 << 20
     assert os.readlink(f"/proc/{first}/cwd") == folder
     assert os.listdir(f"/proc/{first}/task") == threads == [str(first)]
-    assert [report["outcome"] for report in service.reports if report["state"] == "ended"] == ["completed"] * 51
+    assert [report["outcome"] for report in service.reports if report["state"] == "ended"] == ["completed"] * 21
 
 
 def test_a_later_task_reports_to_the_service_that_there_is_now(submit, service, home):
