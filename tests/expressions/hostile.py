@@ -9,6 +9,7 @@ import re
 import re._constants as sre
 import re._parser as parser
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 PUMPS = 6  # pieces that are made of one repeat, for each of its alternatives
@@ -113,7 +114,7 @@ def _sample(nodes: Nodes, dice: random.Random) -> str:
         if kind is sre.LITERAL:
             text += chr(value)
         elif kind in (sre.IN, sre.NOT_LITERAL, sre.ANY):
-            text += dice.choice(_members(kind, value))
+            text += dice.choice(_members(kind, tuple(value) if kind is sre.IN else value))
         elif kind in REPEATS:
             least, most, body = value
             text += "".join(_sample(list(body), dice) for _ in range(min(most, dice.choice((least, least + 1, least)))))
@@ -122,6 +123,7 @@ def _sample(nodes: Nodes, dice: random.Random) -> str:
     return text
 
 
+@cache
 def _members(kind: Any, value: Any) -> list[str]:
     """Return characters of different sorts that the class accepts."""
     items = {sre.ANY: [(sre.NEGATE, None)], sre.NOT_LITERAL: [(sre.NEGATE, None), (sre.LITERAL, value)]}.get(kind)
