@@ -8,6 +8,7 @@ import array
 import ctypes
 import json
 import os
+import resource
 import runpy
 import select
 import signal
@@ -36,7 +37,7 @@ _HELPERS = {
     "runyard.serving.gateway": "runyard.serving.gateway.process",
 }
 """What services start, each with what it imports. It has a fork server of its own, which imports nothing else."""
-_ROOM = "_" * 2000
+_ROOM = " " * 2000
 """A fork shows its own command line in place of this one."""
 
 
@@ -87,6 +88,7 @@ class Forks:
             "own_session": own_session,
             "ready_fd": ready_fd,
             "umask": users_umask(),
+            "limits": _limits(),
         }
         rights = array.array("i", [*standard, *([] if ready_fd is None else [ready_fd]), theirs])
         self._socket.sendmsg([json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
@@ -297,6 +299,9 @@ def _run(request: dict[str, Any]) -> None:
         os.chdir(request["cwd"])
         if request["entry"] in _HELPERS:
             os.umask(request["umask"])
+            for name, limit in _limits().items():
+                if limit != tuple(request["limits"][name]):
+                    resource.setrlimit(getattr(resource, name), request["limits"][name])
             _show_command([sys.executable, "-m", request["entry"], *request["command"]])
             sys.argv[1:] = request["command"]
             runpy.run_module(request["entry"], run_name="__main__", alter_sys=True)
@@ -312,6 +317,11 @@ def _run(request: dict[str, Any]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _limits() -> dict[str, tuple[int, int]]:
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+    return {name: resource.getrlimit(getattr(resource, name)) for name in names}
 
 
 def _show_command(words: Sequence[str]) -> None:
