@@ -29,6 +29,7 @@ from tests.node.test_recovery import (
     keeper_pid,
     let_go,
     recover,
+    running_script,
     supervisor_pid,
 )
 from tests.processes import stopped
@@ -96,7 +97,7 @@ def test_a_run_is_canceled_while_the_keeper_is_stopped(submit, service, home, en
 
 def test_a_followed_run_is_canceled_while_the_keeper_is_stopped(submit, service, home, engine):
     ticket = submit(SLEEPS)
-    script = pid_from(service, "script")
+    script = running_script(service)
     os.kill(supervisor_pid(home), signal.SIGKILL)
     is_followed(service)
     with stopped(keeper_pid(home)):
@@ -107,7 +108,7 @@ def test_a_followed_run_is_canceled_while_the_keeper_is_stopped(submit, service,
 
 def test_the_end_of_a_followed_script_is_told_when_a_stopped_keeper_goes_on(submit, service, home):
     submit(f"{WAITS_FOR_FILE}\nos._exit(3)")
-    script = pid_from(service, "script")
+    script = running_script(service)
     os.kill(supervisor_pid(home), signal.SIGKILL)
     is_followed(service)
     with stopped(keeper_pid(home)):
@@ -143,7 +144,7 @@ def test_a_supervisor_killed_between_the_end_of_the_script_and_its_report_change
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_script_that_its_supervisor_could_not_register_is_found(submit, service, home, engine, code):
     ticket = submit(f"{WAITS_FOR_FILE}\nos._exit({code})")
-    script = pid_from(service, "script")
+    script = running_script(service)
     kill_agent_and_supervisor(home)
     forget_registration(home)
     recover(service, engine, ticket)
@@ -204,7 +205,7 @@ def test_how_a_registered_script_ended_is_left_in_no_other_part(submit, service,
 @pytest.mark.parametrize("is_over", [False, True])
 def test_what_a_followed_script_left_without_its_variables_ends_with_the_part(submit, service, home, is_over):
     submit(LEAVES_A_CHILD + WAITS_FOR_FILE)
-    script, child = pid_from(service, "script"), pid_from(service, "child")
+    script, child = running_script(service), pid_from(service, "child")
     supervisor = supervisor_pid(home)
     with stopped(supervisor):
         if is_over:
@@ -225,7 +226,7 @@ def test_what_a_followed_script_started_ends_with_the_node(service, home):
         folder.root.mkdir(parents=True)
         folder.write("plan.json", plan_to_json(a_plan(service, LEAVES_A_CHILD + WAITS_FOR_FILE)))
         agent.ask({"op": "start", "part": "run1.1"})
-        script, child = pid_from(service, "script"), pid_from(service, "child")
+        script, child = running_script(service), pid_from(service, "child")
         keeper = keeper_pid(home)
         os.kill(supervisor_pid(home), signal.SIGKILL)
         is_followed(service)
@@ -245,7 +246,7 @@ def test_a_part_whose_script_was_not_started_begins_again(service, home, engine)
 def test_a_part_that_begins_again_has_the_keeper_of_its_new_supervisor(service, home, engine):
     laid_out_by_a_killed_supervisor(home, service, WAITS_FOR_FILE)
     engine.warm()
-    script = pid_from(service, "script")
+    script = running_script(service)
     os.kill(supervisor_pid(home), signal.SIGKILL)
     is_followed(service)
     assert is_running(script)
@@ -294,7 +295,7 @@ def test_a_service_that_ignores_the_end_of_children_passes_that_to_no_keeper(hom
 
 def test_a_keeper_outlives_a_script_that_writes_to_its_room(submit, service, home):
     submit(WAITS_FOR_FILE + CHANGES_ITS_ROOM)
-    pid_from(service, "script")
+    running_script(service)
     keeper, agent = keeper_pid(home), agent_pid(home)
     os.kill(supervisor_pid(home), signal.SIGKILL)
     is_followed(service)
@@ -320,7 +321,7 @@ def test_a_keeper_outlives_the_folder_of_all_parts(submit, service, home):
 
 def test_the_end_of_a_followed_script_is_seen_though_the_kernel_tells_not_all_changes_of_files(submit, service, home):
     submit(WAITS_FOR_FILE + WRITES_MANY_FILES)
-    script = pid_from(service, "script")
+    script = running_script(service)
     os.kill(supervisor_pid(home), signal.SIGKILL)
     is_followed(service)
     with stopped(supervisor_pid(home)):

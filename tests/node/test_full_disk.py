@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runyard.testing.small_disk import mounted
-from tests.node.conftest import is_running, pid_from
-from tests.node.test_recovery import WAITS_FOR_FILE, is_followed, let_go, supervisor_pid
+from tests.node.conftest import is_running
+from tests.node.test_recovery import WAITS_FOR_FILE, is_followed, let_go, running_script, supervisor_pid
 
 SIZE_MB = 48
 
@@ -32,7 +32,7 @@ def fill(file: Path) -> None:
 
 def test_a_script_is_followed_though_the_disk_is_full(submit, service, home, tmp_path):
     submit(f"{WAITS_FOR_FILE}\nos._exit(3)")
-    script = pid_from(service, "script")
+    script = running_script(service)
     fill(tmp_path / "filler")
     os.kill(supervisor_pid(home), signal.SIGKILL)
     is_followed(service)
