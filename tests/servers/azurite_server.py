@@ -53,7 +53,9 @@ class AzuriteServer:
         self._server.kill()
 
     def settle(self) -> None:
-        """What it was given until now outlives a kill; it writes its own index out now and then only."""
+        """What it was given until now outlives a kill; it writes its own index out now and then only, and when it
+        is asked to end."""
+        self._server.wait_for_handler()
         self._server.stop()
         self.start()
 

@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from runyard.node.processes.procfs import children
+
 START_SECONDS = 60
 # Stands over the server, and ends it when whoever started both is gone, however that happened.
 _GUARD = """
@@ -53,6 +55,15 @@ class ServerProcess:
         """Let it finish."""
         self._end(signal.SIGTERM)
 
+    def wait_for_handler(self) -> None:
+        """Wait until the server handles SIGTERM: it may take connections before. RuntimeError when it never does."""
+        assert self._process is not None
+        end = time.monotonic() + START_SECONDS
+        while not any(_handles_sigterm(child.pid) for child in children(self._process.pid)):
+            if time.monotonic() > end:
+                raise RuntimeError("The server does not handle SIGTERM.")
+            _PAUSE.wait(0.01)
+
     def kill(self) -> None:
         """It and its children, at once, in the middle of what they do."""
         self._end(signal.SIGKILL)
@@ -81,6 +92,12 @@ class ServerProcess:
         except OSError:
             return False
         return True
+
+
+def _handles_sigterm(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
 
 
 def _free_port() -> int:
