@@ -39,7 +39,7 @@ def queue(service: ScriptedService) -> ReportQueue:
 
 @pytest.fixture
 def deliveries(queue: ReportQueue, tmp_path: Path) -> ReportQueue:
-    """With a report, a piece of a log and a line of a journal to deliver."""
+    """A queue with a report, a piece of a log and a line of a journal to deliver."""
     (tmp_path / "log.txt").write_bytes(b"printed")
     (tmp_path / f"{JOURNAL}.jsonl").write_bytes(b"[1]\n")
     queue.report("running")
@@ -141,3 +141,16 @@ def test_a_held_report_holds_up_no_log(service: ScriptedService, queue: ReportQu
     assert queue.seconds_to_next() == 0
     queue.ship()
     assert paths(service) == [LOGS]
+
+
+def test_a_held_report_that_is_due_waits_for_a_service_that_is_away(
+    service: ScriptedService, queue: ReportQueue
+) -> None:
+    queue.resume_from_service()
+    queue.report_running(pid=7)
+    while (seconds := queue.seconds_to_next()) != 0:
+        assert seconds is not None
+        threading.Event().wait(seconds)
+    service.close()
+    queue.ship()
+    assert queue.seconds_to_next() != 0

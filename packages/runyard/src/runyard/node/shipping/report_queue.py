@@ -10,7 +10,7 @@ from runyard.node.shipping.growing_files import JournalShipper, LogShipper
 _LONG_OUTAGE_SECONDS = 5.0
 _COLLECT_SECONDS = 0.02
 _HELD_SECONDS = 0.05
-"""How long the report that a script runs waits for the report of its end: most of a short run's cost is its reports."""
+"""Time that the report of a script's start waits for that of its end: reports are most of a short run's cost."""
 
 
 class ReportQueue:
@@ -59,7 +59,7 @@ class ReportQueue:
 
     @property
     def pending(self) -> bool:
-        """Whether anything waits to be sent, besides a report that is held."""
+        """True if anything waits to be sent, besides a report that is held."""
         return bool(self._reports) or self.logs.files.pending or self.journals.files.pending
 
     def seconds_to_next(self) -> float | None:
@@ -90,12 +90,12 @@ class ReportQueue:
             self._retry_at = now() + self._patience.next_pause()
 
     def _ship(self) -> None:
+        if now() >= self._held_until:  # first: what follows may fail, and a held report that is due has no pause
+            self._release_held()
         if self._must_resume:
             self.logs.resume(self._client)
             self.journals.resume(self._client)
             self._must_resume = False
-        if now() >= self._held_until:
-            self._release_held()
         while self._reports:
             self._send_report(self._reports[0])
             self._reports.popleft()
