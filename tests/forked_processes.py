@@ -36,7 +36,7 @@ _HELPERS = {
     "runyard.node.exit_keeper": "runyard.node.agent",
     "runyard.serving.gateway": "runyard.serving.gateway.process",
 }
-"""What services start, each with what it imports. It has a fork server of its own, which imports nothing else."""
+"""Modules that services start, each with what it imports. Each has a fork server that imports nothing else."""
 _ROOM = " " * 2000
 """A fork shows its own command line in place of this one."""
 
@@ -141,7 +141,7 @@ def forked_helpers() -> Iterator[Helpers]:
 
 
 def _surroundings(variables: Mapping[str, str]) -> list[Any]:
-    """What a program has of its starter, or reads as it starts, and a fork of another process does not have."""
+    """Facts that a program takes from its starter, or reads as it starts, and a fork of another process lacks."""
     spaces = [os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "net", "pid", "user")]
     return [spaces, os.getresuid(), {name: text for name, text in variables.items() if name.startswith("PYTHON")}]
 

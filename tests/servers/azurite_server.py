@@ -53,8 +53,8 @@ class AzuriteServer:
         self._server.kill()
 
     def settle(self) -> None:
-        """What it was given until now outlives a kill; it writes its own index out now and then only, and when it
-        is asked to end."""
+        """Have it save all it was given, so that it outlives a kill. It saves its index when it is asked to end, and
+        now and then."""
         self._server.wait_for_handler()
         self._server.stop()
         self.start()
